@@ -64,8 +64,9 @@ test-browser: setup
 test-timing: setup ## tests of speed and punctuality, one by one: skipped where the machine is disturbed
 	$(BIN)/pytest tests/timing
 
-soak-controller: setup ## kill a controller at 50 moments of changes and roll-outs
+soak-controller: setup ## kill a controller at 50 moments, and take its database away for a minute
 	HAWSER_KILLS=50 $(PY) -m pytest tests/netns/controller/test_change.py -k killed_at_any_moment -o log_cli=true -o log_cli_level=INFO
+	HAWSER_AWAY=60 $(PY) -m pytest tests/netns/controller/test_several.py -o log_cli=true -o log_cli_level=INFO
 
 bench-%: setup ## run one same-run comparison, such as bench-tunnel
 	$(PY) benches/$*.py

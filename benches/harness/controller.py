@@ -115,7 +115,11 @@ class Controller:
         name = "sealing.key"
         shutil.copyfile(self.directory.path / name, made.directory.path / name)
         ports = {"api_port": made.api_port, "gateways_port": made.gateways_port}
-        settings = self.directory.settings.model_copy(update=ports)
+        mine = self.directory.settings
+        others = {"others": (f"https://localhost:{self.api_port}",)}
+        settings = mine.model_copy(update=ports | others)
+        theirs = (*mine.others, f"https://localhost:{made.api_port}")
+        write_settings(self.directory.path, mine.model_copy(update={"others": theirs}))
         write_settings(made.directory.path, settings)
         return made
 

@@ -14,6 +14,7 @@ from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.telemetry.exposition import Exposition
 from hawser.controller.telemetry.latest import Latest
+from hawser.controller.telemetry.others import Others
 from hawser.store.statistics.store import StatisticsStore
 
 
@@ -37,6 +38,8 @@ class Context:
     exposition: Exposition
     planned: Planned
     """What was decided last on paths."""
+    others: Others
+    """The other controllers, which have statistics of other gateways."""
     gateways_port: int
     """TCP port to which gateways connect."""
     changed: Callable[[], None] = lambda: None

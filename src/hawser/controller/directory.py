@@ -21,8 +21,9 @@ from typing import Annotated
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
+from hawser.control.https import address_of
 from hawser.control.link import SERVER_NAME
 from hawser.controller.access import user
 from hawser.controller.access.limit import RateLimit
@@ -42,6 +43,7 @@ from hawser.controller.jobs.watch import Watch
 from hawser.controller.policy import version
 from hawser.controller.telemetry.exposition import Exposition
 from hawser.controller.telemetry.latest import Latest
+from hawser.controller.telemetry.others import Others
 from hawser.pki.authority import Authority, Name, pem
 from hawser.pki.file import create_private, replace_private
 from hawser.pki.key import key_pem, new_key, read_key
@@ -80,6 +82,14 @@ class PathRules(Model):
     """Most replacements of the groups of two branches in an hour."""
 
 
+def _controller_url(text: str) -> str:
+    address_of(text)
+    return text
+
+
+ControllerUrl = Annotated[str, AfterValidator(_controller_url)]
+
+
 class Settings(Model):
     """What a controller is started with."""
 
@@ -97,6 +107,8 @@ class Settings(Model):
     """Requests of one user or API key to the API, on average over ten seconds."""
     paths: PathRules = PathRules()
     """For networks with `overlay.paths: automatic`."""
+    others: Annotated[tuple[ControllerUrl, ...], Field(max_length=16)] = ()
+    """URLs of the other controllers of the database, which are asked for their statistics."""
     remote_write: Target | None = None
     """Where statistics are sent, besides being stored here."""
 
@@ -282,6 +294,7 @@ def open_context(
         statistics=StatisticsStore(directory.statistics, lambda: clock().timestamp()),
         exposition=Exposition(),
         planned=Planned(),
+        others=Others(settings.others, found.pem),
         gateways_port=settings.gateways_port,
         changed=changed,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 import signal
 import subprocess
@@ -39,7 +40,7 @@ pytestmark = [
 _log = logging.getLogger(__name__)
 
 GATEWAYS = 12
-AWAY_S = 8
+AWAY_S = float(os.environ.get("HAWSER_AWAY", "8"))
 
 PROXY = """
 defaults
@@ -104,9 +105,9 @@ def answers(client: httpx.Client) -> bool:
     return False
 
 
-def numbers(controller: Controller, branch: int) -> set[int]:
-    """Reports of a gateway that a controller has. The first series numbers them."""
-    asked = {"branch": f"b{branch}", "series": names()[0], "resolution": "1s"}
+def numbers(controller: Controller, branch: int, *, here: bool = False) -> set[int]:
+    """Reports of a gateway that a controller knows. The first series numbers them."""
+    asked = {"branch": f"b{branch}", "series": names()[0], "resolution": "1s", "here": str(here)}
     with contextlib.closing(controller.client()) as client:
         found = client.get("/v1/statistics/history", params=asked).raise_for_status().json()
     return {round(each) for each in found["series"][0]["mean"]}
@@ -137,7 +138,11 @@ def test_one_of_two_controllers_is_killed_and_the_database_goes_away(tmp_path: P
         assert ended["acknowledged"] == ended["reports"]
         one.start()
         for branch, count in enumerate(ended["sequences"]):
-            assert numbers(one, branch) | numbers(two, branch) == set(range(count))
+            both = numbers(one, branch, here=True) | numbers(two, branch, here=True)
+            assert both == set(range(count))
+        until(lambda: numbers(one, 0) == set(range(ended["sequences"][0])), "each tells all")
+        assert numbers(two, 0) == set(range(ended["sequences"][0]))
+        assert any(numbers(one, n, here=True) != numbers(one, n) for n in range(GATEWAYS))
 
 
 def kill(controller: Controller, client: httpx.Client, gateways: Gateways) -> None:

@@ -25,6 +25,12 @@ def _principal(request: Request) -> Principal:
     return cast("Principal", request.state.principal)
 
 
+def _token(request: Request) -> str:
+    return cast("str", request.state.token)
+
+
+CallerToken = Annotated[str, Depends(_token)]
+"""The caller's token, which is valid at all controllers."""
 Shared = Annotated[Context, Depends(_context)]
 Who = Annotated[Principal, Depends(_principal)]
 

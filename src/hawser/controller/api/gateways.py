@@ -6,9 +6,9 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import TypeAdapter
 from sqlalchemy.orm import Session
 
@@ -16,7 +16,7 @@ import hawser
 from hawser.controller.access import audit
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
-from hawser.controller.api.depends import BranchAdmitter, BranchReader, Shared
+from hawser.controller.api.depends import BranchAdmitter, BranchReader, CallerToken, Shared
 from hawser.controller.api.guard import address_of
 from hawser.controller.api.model import (
     AuthorityAnswer,
@@ -42,6 +42,7 @@ from hawser.controller.policy import version
 from hawser.controller.policy.sync import sync
 from hawser.controller.telemetry import observation
 from hawser.controller.telemetry.compatibility import warnings
+from hawser.controller.telemetry.latest import Statistics
 from hawser.controller.telemetry.observation import is_connected, observed
 from hawser.overlay.config.base import Need
 from hawser.pki.token import JoinToken, pin
@@ -188,13 +189,27 @@ def configuration(number: Number, shared: Shared, who: BranchReader) -> dict[str
 
 
 @router.get("/gateways/{number}/statistics", responses=documented(404))
-def statistics(number: Number, shared: Shared, who: BranchReader) -> StatisticsAnswer:
-    """Give the newest statistics that a gateway has sent to this controller."""
+def statistics(
+    number: Number,
+    shared: Shared,
+    who: BranchReader,
+    secret: CallerToken,
+    here: Annotated[bool, Query(description="Only what this controller has received.")] = False,
+) -> StatisticsAnswer:
+    """Give the newest statistics that a gateway has sent."""
     with shared.database.read() as session:
         _own(session, who, number)
     found = shared.latest.get(number)
-    if found is None:
+    path = f"/v1/gateways/{number}/statistics"
+    answers = [] if here else shared.others.ask(path, {}, secret)
+    known = [StatisticsAnswer.model_validate(each) for each in answers]
+    known += [_newest(found)] if found else []
+    if not known:
         raise NotFound(f"there are no statistics of gateway {number}")
+    return max(known, key=lambda each: each.time)
+
+
+def _newest(found: Statistics) -> StatisticsAnswer:
     return StatisticsAnswer(
         time=datetime.fromtimestamp(found.time, UTC),
         sequence=found.sequence,

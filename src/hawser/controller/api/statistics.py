@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, Field, StringConstraints
@@ -12,12 +12,13 @@ from pydantic import AwareDatetime, Field, StringConstraints
 from hawser.control.series import NAME, described
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
-from hawser.controller.api.depends import BranchReader, Shared
+from hawser.controller.api.depends import BranchReader, CallerToken, Shared
 from hawser.controller.api.model import Answer
 from hawser.controller.context import Context
 from hawser.controller.errors import NotFound
 from hawser.controller.telemetry import query
 from hawser.controller.telemetry.exposition import CONTENT_TYPE
+from hawser.controller.telemetry.others import merged
 from hawser.spec.model import Name
 
 router = APIRouter(tags=["statistics"])
@@ -27,8 +28,10 @@ _Points = Annotated[int, Query(ge=1, le=query.MOST_POINTS)]
 _Seconds = Annotated[int, Query(ge=1, le=3600)]
 _Wanted = Annotated[list[SeriesName], Query(min_length=1, max_length=16)]
 _Resolution = Literal["1s", "1min", "1h"]
+_Here = Annotated[bool, Query(description="Only what this controller has received itself.")]
 _HOUR = 3600
 _SECONDS: Mapping[_Resolution, int] = {"1s": 1, "1min": 60, "1h": _HOUR}
+_NAMES = {seconds: name for name, seconds in _SECONDS.items()}
 
 
 class SeriesAnswer(Answer):
@@ -83,10 +86,16 @@ class MatrixAnswer(Answer):
 
 
 @router.get("/statistics/series", responses=documented(404))
-def list_series(branch: Name, shared: Shared, who: BranchReader) -> list[SeriesAnswer]:
+def list_series(
+    branch: Name, shared: Shared, who: BranchReader, token: CallerToken, here: _Here = False
+) -> list[SeriesAnswer]:
     """List the series of a branch."""
     _allowed(who, branch)
-    return [_series(branch, name) for name in shared.statistics.series(branch)]
+    found = dict.fromkeys(shared.statistics.series(branch))
+    if not here:
+        for answer in shared.others.ask("/v1/statistics/series", {"branch": branch}, token):
+            found |= dict.fromkeys(each["series"] for each in answer)
+    return [_series(branch, name) for name in found]
 
 
 @router.get("/statistics/history", responses=documented(404))
@@ -95,6 +104,8 @@ def read_history(
     series: _Wanted,
     shared: Shared,
     who: BranchReader,
+    token: CallerToken,
+    here: _Here = False,
     since: AwareDatetime | None = None,
     until: AwareDatetime | None = None,
     points: _Points = 500,
@@ -108,8 +119,14 @@ def read_history(
     begin = int(since.timestamp()) if since else end - _HOUR
     chosen = _SECONDS[resolution] if resolution else query.resolution_for(begin, end, now, points)
     begin, end = query.checked(begin, end, now, chosen)
-    found = [_rows(shared, branch, name, (begin, end), chosen) for name in dict.fromkeys(series)]
+    names = tuple(dict.fromkeys(series))
+    found = [_rows(shared, branch, name, (begin, end), chosen) for name in names]
     since, until = datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(max(end, 0), UTC)
+    if not here:
+        asked = {"branch": branch, "series": names, "resolution": _NAMES[chosen]}
+        asked |= {"since": since.isoformat(), "until": until.isoformat()}
+        answers = shared.others.ask("/v1/statistics/history", asked, token)
+        found = [_with(own, answers) for own in found] if answers else found
     return HistoryAnswer(branch=branch, resolution=chosen, since=since, until=until, series=found)
 
 
@@ -124,10 +141,38 @@ def _rows(shared: Context, branch: str, name: str, span: tuple[int, int], resolu
     return Rows(series=name, unit=unit, times=found.times.tolist(), mean=mean, low=low, high=high)
 
 
+def _with(own: Rows, answers: Sequence[Any]) -> Rows:
+    """Add what others have of a series."""
+    theirs = [
+        Rows.model_validate(each)
+        for answer in answers
+        for each in answer["series"]
+        if each["series"] == own.series
+    ]
+    rows = merged(
+        dict(zip(part.times, zip(part.mean, part.low, part.high, strict=True), strict=True))
+        for part in (own, *theirs)
+    )
+    columns = zip(*rows.values(), strict=True) if rows else ((), (), ())
+    mean, low, high = map(list, columns)
+    return own.model_copy(update={"times": [*rows], "mean": mean, "low": low, "high": high})
+
+
 @router.get("/statistics/matrix")
-def read_matrix(shared: Shared, who: BranchReader, seconds: _Seconds = 60) -> MatrixAnswer:
+def read_matrix(
+    shared: Shared,
+    who: BranchReader,
+    token: CallerToken,
+    seconds: _Seconds = 60,
+    here: _Here = False,
+) -> MatrixAnswer:
     """Give the traffic between branches in the last seconds, by class."""
-    found = query.matrix(shared.statistics, seconds)
+    found = dict(query.matrix(shared.statistics, seconds))
+    if not here:
+        for answer in shared.others.ask("/v1/statistics/matrix", {"seconds": seconds}, token):
+            for pair in answer["pairs"]:
+                key = pair["sender"], pair["receiver"], pair["class"]
+                found[key] = max(found.get(key, 0.0), pair["bps"])
     pairs = [
         PairRate.model_validate(
             {"sender": sender, "receiver": receiver, "class": kind, "bps": float(f"{rate:.7g}")}
