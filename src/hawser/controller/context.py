@@ -31,6 +31,8 @@ class Context:
     """Of requests by users and API keys."""
     unknown: RateLimit
     """Of requests without authentication, or with a wrong one, by address."""
+    logins: RateLimit
+    """Of logins at an OpenID provider that begin, by address."""
     clock: Callable[[], datetime]
     watch: Watch
     latest: Latest

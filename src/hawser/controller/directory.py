@@ -66,6 +66,10 @@ _BURST_S = 10.0
 _STRANGERS_PER_S = 20.0
 """Requests of one address without authentication. Many gateways may join from behind one NAT."""
 
+_LOGINS_PER_S, _LOGINS = 0.5, 30
+"""Logins at an OpenID provider that one address begins, on average and at once: in the ten minutes
+for which they are kept, a third of all."""
+
 TcpPort = Annotated[int, Field(ge=1, le=65535)]
 HostName = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z._:*-]{1,253}$")]
 """DNS name or address, as a certificate has it."""
@@ -287,6 +291,7 @@ def open_context(
         vault=Vault(directory.sealing_key),
         known=RateLimit(settings.requests_per_s, _BURST_S * settings.requests_per_s),
         unknown=RateLimit(_STRANGERS_PER_S, _BURST_S * _STRANGERS_PER_S),
+        logins=RateLimit(_LOGINS_PER_S, _LOGINS),
         signer=Signer(found, timedelta(seconds=settings.certificate_lifetime)),
         clock=clock,
         watch=Watch(database, clock),

@@ -15,6 +15,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey
 
 from hawser.controller.access import oidc
+from hawser.controller.access.limit import RateLimit
 from hawser.controller.access.oidc_provider import Settings
 from hawser.controller.context import Context
 from hawser.controller.db.tables import OidcLogin, Secret
@@ -134,6 +135,29 @@ def test_a_login_waits_ten_minutes(stranger: Api, context: Context, provider: Oi
         for row in session.query(OidcLogin):
             row.expires = context.clock()
     assert end(stranger, back, cookie).status_code == 401
+
+
+def test_logins_that_are_never_ended_keep_nobody_out(
+    stranger: Api, context: Context, provider: OidcProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oidc, "_MOST_PENDING", 5)
+    lost, _ = begin(stranger)
+    for _ in range(7):
+        context.clock.turn(seconds=1)  # type: ignore[attr-defined]
+        begin(stranger)
+    with context.database.read() as session:
+        assert session.query(OidcLogin).count() == 5
+    assert log_in(stranger, provider, "ann+ops").get("/v1/me")["name"] == "ann"
+    assert lost
+
+
+def test_one_address_begins_only_so_many_logins(stranger: Api, context: Context) -> None:
+    object.__setattr__(context, "logins", RateLimit(0.01, 2))
+    begin(stranger)
+    begin(stranger)
+    answer = stranger.call("GET", "/v1/login/oidc")
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 1
 
 
 def test_pkce_and_nonce_are_sent(stranger: Api) -> None:

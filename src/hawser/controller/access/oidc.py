@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from hawser.controller.access import audit
@@ -32,13 +32,14 @@ from hawser.controller.access.secret import digest, new_secret
 from hawser.controller.access.vault import Vault
 from hawser.controller.db.database import Database
 from hawser.controller.db.tables import OidcLogin, User
-from hawser.controller.errors import Forbidden, NotFound, TooMany, Unauthorized
+from hawser.controller.errors import Forbidden, NotFound, Unauthorized
 
 CALLBACK: Final = "/v1/login/oidc/callback"
 _SECRET: Final = "oidc"  # noqa: S105 (its name)
 _PENDING: Final = timedelta(minutes=10)
 _MOST_PENDING: Final = 1000
-"""Logins that wait for the provider: whoever asks for one is not authenticated yet."""
+"""Logins that wait for the provider. Whoever begins one is not authenticated yet, so the oldest
+make room: nobody is kept from logging in by those of others."""
 _ALGORITHMS: Final = ["RS256", "PS256", "ES256", "ES384", "Ed25519", "EdDSA"]
 """Signatures with public keys only: with HS256 the client secret would be a key."""
 _LEEWAY_S: Final = 60
@@ -99,7 +100,6 @@ def start(database: Database, vault: Vault, now: datetime, *, cookie: bool) -> S
     Raises:
         NotFound: no provider is set.
         ProviderError: it does not answer as it should.
-        TooMany: too many logins wait already.
     """
     with database.read() as session:
         found = settings(session, vault)
@@ -107,8 +107,10 @@ def start(database: Database, vault: Vault, now: datetime, *, cookie: bool) -> S
     state, nonce, verifier = new_secret(), new_secret(), new_secret()
     with database.write() as session:
         session.execute(delete(OidcLogin).where(OidcLogin.expires < now))
-        if (session.scalar(select(func.count()).select_from(OidcLogin)) or 0) >= _MOST_PENDING:
-            raise TooMany("too many logins wait for the provider", 60)
+        oldest = (
+            select(OidcLogin.state).order_by(OidcLogin.expires.desc()).offset(_MOST_PENDING - 1)
+        )
+        session.execute(delete(OidcLogin).where(OidcLogin.state.in_(oldest)))
         row = OidcLogin(
             state=digest(state),
             nonce=nonce,

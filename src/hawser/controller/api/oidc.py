@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from hawser.controller.access import oidc
+from hawser.controller.access.limit import source_of
 from hawser.controller.access.oidc_provider import Settings
 from hawser.controller.access.secret import same
 from hawser.controller.api.access import begun
@@ -15,7 +17,7 @@ from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import Manager, Shared
 from hawser.controller.api.guard import address_of
 from hawser.controller.api.model import LoginAnswer, OidcAnswer
-from hawser.controller.errors import Unauthorized
+from hawser.controller.errors import TooMany, Unauthorized
 
 open_router = APIRouter(tags=["access"])
 router = APIRouter(tags=["access"])
@@ -34,8 +36,11 @@ _REDIRECT: Final[dict[int | str, dict[str, Any]]] = {
     response_class=RedirectResponse,
     responses=documented(404, 429, 502),
 )
-def begin(shared: Shared, cookie: bool = True) -> RedirectResponse:
+def begin(request: Request, shared: Shared, cookie: bool = True) -> RedirectResponse:
     """Send the browser to the OpenID provider. Without `cookie` it is shown the session's token."""
+    wait = shared.logins.take(source_of(address_of(request.scope)), time.monotonic())
+    if wait:
+        raise TooMany("too many logins were begun from here", wait)
     made = oidc.start(shared.database, shared.vault, shared.clock(), cookie=cookie)
     answer = RedirectResponse(made.url, 303)
     answer.set_cookie(_COOKIE, made.state, max_age=600, secure=True, httponly=True, samesite="lax")
