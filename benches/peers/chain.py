@@ -175,7 +175,12 @@ def _start(
         "version": 1,
         "control": str(socket),
         "ports": [
-            {"name": name, "interface": port.device, "otherwise": known.get(name, "pass")}
+            {
+                "name": name,
+                "interface": port.device,
+                "trusted": name not in known,
+                "otherwise": known.get(name, "pass"),
+            }
             for name, port in ports.items()
         ],
         **tables,

@@ -101,12 +101,13 @@ fn hops() -> Vec<(Path, Hop, u32)> {
 }
 
 fn port(otherwise: Otherwise, classify: Option<u16>) -> Port {
-    Port { classify, otherwise, address: Some(LOCAL), mac: OWN, proxy: None }
+    Port { classify, otherwise, address: Some(LOCAL), mac: OWN, proxy: None, trusted: true }
 }
 
 fn chain(role: Role) -> Chain {
     let mut chain = Chain::load(role).expect("this machine loads eBPF programs, as root");
     chain.set_port(LOOPBACK, &port(Otherwise::Pass, None)).unwrap();
+    chain.add_forwarders(&[REMOTE].into()).unwrap();
     chain
 }
 

@@ -35,6 +35,11 @@ pub(crate) struct Document {
     #[serde(default)]
     #[schemars(length(max = 1_000_000))]
     pub(crate) rules: Vec<Rule>,
+    /// Addresses from which VXLAN-GPE is accepted at trusted ports, beside the remote addresses in `hops`. Packets from
+    /// others are dropped and counted as `unknown_forwarder`.
+    #[serde(default)]
+    #[schemars(length(max = 8192))]
+    pub(crate) forwarders: Vec<Ipv4Addr>,
     /// What is done with OAM packets (RFC 8300 section 2.2).
     #[serde(default)]
     pub(crate) oam: Oam,
@@ -158,6 +163,11 @@ pub(crate) struct Port {
     /// to the kernel, such as replies to health checks.
     #[serde(default)]
     pub(crate) address: Option<Ipv4Addr>,
+    /// Only nodes of the SFC domain are behind it: forwarders and functions, no hosts. At other ports, packets with an
+    /// NSH, VXLAN-GPE and IPv6 packets with a segment routing header are dropped (RFC 8300 section 8, RFC 8754 section
+    /// 5.1) and counted as `untrusted_nsh`, `untrusted_vxlan_gpe` and `untrusted_srh`.
+    #[serde(default)]
+    pub(crate) trusted: bool,
     /// What is done with frames that are on no path and match no rule.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,

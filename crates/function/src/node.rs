@@ -105,7 +105,10 @@ impl Node {
         let hops =
             hops.into_iter().map(|(path, hop)| Ok((path, hop, self.index(Counted::Hop(path))?)));
         let hops = hops.collect::<Result<Vec<_>, Error>>()?;
-        Ok(self.chain.install(&hops)?)
+        let forwarders = plan.forwarders();
+        self.chain.add_forwarders(&forwarders)?;
+        self.chain.install(&hops)?;
+        Ok(self.chain.keep_forwarders(&forwarders)?)
     }
 
     fn classify(&mut self, plan: &Plan) -> Result<(), Error> {

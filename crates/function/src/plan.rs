@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     num::NonZeroU16,
 };
 
@@ -75,6 +75,7 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
     }
     errors.extend(check_firewall(kind, &document));
     errors.extend(check_proxies(kind, &document));
+    errors.extend(trust::check(kind != Kind::Sff, &document));
     errors.extend(check_health(kind, &document));
     let (headers, rules) = names.rules(&document, &mut errors);
     if let Err(error) = Set::compile(&rules) {
@@ -84,6 +85,11 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
 }
 
 impl Plan {
+    /// Addresses from which VXLAN-GPE is accepted.
+    pub(crate) fn forwarders(&self) -> BTreeSet<Ipv4Addr> {
+        trust::forwarders(&self.document)
+    }
+
     /// The forwarding entries, without instances that are down. A position whose instances are all down has no
     /// entry.
     pub(crate) fn hops(&self, interfaces: &[Interface], down: &Down) -> Vec<(Path, bpf::Hop)> {
@@ -125,6 +131,7 @@ impl Plan {
                 address: port.address,
                 mac: interface.mac,
                 proxy: NonZeroU16::new(number).filter(|_| port.proxy == Some(Proxy::Flows)),
+                trusted: port.trusted,
             })
             .collect()
     }
@@ -441,6 +448,8 @@ fn bytes(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
     pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
+
+mod trust;
 
 #[cfg(test)]
 mod tests;

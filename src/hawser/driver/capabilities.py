@@ -19,7 +19,7 @@ from hawser.node.netns import cgroup, features
 from hawser.node.netns.htb import needs_tree
 from hawser.overlay.lab.emulator import kernels
 from hawser.overlay.lab.facts import Facts
-from hawser.overlay.lab.plan import NetworkPlan
+from hawser.overlay.lab.plan import NetworkPlan, NodePlan
 from hawser.spec.model import Model
 
 
@@ -59,6 +59,12 @@ _KERNEL: tuple[_Row, ...] = (
     ("ipip", features.ipip, "encapsulation in hawserd", _KERNEL_MODULE),
     ("seg6", features.seg6, "", _KERNEL_MODULE),
     ("vrf", features.vrf, "End.DX4 and End.DX6 (srv6: {last: End.DX})", _KERNEL_MODULE),
+    (
+        "nftables",
+        features.nftables,
+        "steering nsh or routes",
+        "apt-get install nftables, and a kernel with nf_tables and nft_counter",
+    ),
     (
         "tproxy",
         features.tproxy,
@@ -141,12 +147,20 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
         yield "mptcp"
     if "xdp" in wanted:
         yield "xdp"
-    if any(node.segments for node in plan.nodes):
-        yield "seg6"
-    if any(node.vrfs for node in plan.nodes):
-        yield "vrf"
+    for node in plan.nodes:
+        yield from _segment_routing(node)
     if "tproxy" in wanted:
         yield "tproxy"
+
+
+def _segment_routing(node: NodePlan) -> Iterator[str]:
+    """Kernel features that a node's segments use."""
+    if node.segments:
+        yield "seg6"
+    if node.vrfs:
+        yield "vrf"
+    if node.untrusted:
+        yield "nftables"
 
 
 def _missing_cgroup(plan: NetworkPlan) -> tuple[str, ...]:

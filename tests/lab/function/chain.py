@@ -106,10 +106,7 @@ class Chain:
             {"spi": FORWARD, "si": last, "end": {"port": "server"}},
             {"spi": REVERSE, "si": last, "end": {"port": "client"}},
         ]
-        between = [
-            {"name": f"f{n}", "interface": f"f{n}", "address": f"192.0.2.{100 + n}"}
-            for n in functions
-        ]
+        between = [self._trusted(f"f{n}", 100 + n) for n in functions]
         return {
             "version": 1,
             "control": str(self.folder / "sff.sock"),
@@ -124,9 +121,12 @@ class Chain:
 
     def function(self, number: int) -> dict[str, Any]:
         """Configuration of a function."""
-        port = {"name": "f0", "interface": "f0", "address": f"192.0.2.{number}"}
-        control = str(self.folder / f"f{number}.sock")
-        return {"version": 1, "control": control, "ports": [port]}
+        config = {
+            "version": 1,
+            "control": str(self.folder / f"f{number}.sock"),
+            "ports": [self._trusted("f0", number)],
+        }
+        return config | ({"forwarders": [f"192.0.2.{100 + number}"]} if self._tunnels else {})
 
     def firewall(self, number: int, **firewall: Any) -> Node:  # noqa: ANN401 (JSON)
         """Make a function a firewall. It is not started yet."""
@@ -135,9 +135,18 @@ class Chain:
         self.functions[number - 1] = self._node(f"f{number}", "firewall", config)
         return self.functions[number - 1]
 
+    @property
+    def _tunnels(self) -> bool:
+        return self.transport == "vxlan_gpe"
+
+    def _trusted(self, name: str, address: int) -> dict[str, Any]:
+        """A port between forwarder and function."""
+        port = {"name": name, "interface": name, "trusted": True}
+        return port | ({"address": f"192.0.2.{address}"} if self._tunnels else {})
+
     def _hop(self, spi: int, at: int, number: int) -> dict[str, Any]:
         target: dict[str, Any] = {"port": f"f{number}", "mac": mac(number)}
-        if self.transport == "vxlan_gpe":
+        if self._tunnels:
             target["vxlan_gpe"] = {"remote": f"192.0.2.{number}", "vni": 7}
         return {"spi": spi, "si": 255 - at, "to": [target]}
 

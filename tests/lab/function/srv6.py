@@ -108,7 +108,10 @@ class Srv6:
         return {
             "version": 1,
             "control": str(self.folder / "proxy.sock"),
-            "ports": [{"name": name, "interface": interface} for name, interface in ports],
+            "ports": [
+                {"name": name, "interface": interface, "trusted": name == "net"}
+                for name, interface in ports
+            ],
             "proxies": proxies,
         }
 

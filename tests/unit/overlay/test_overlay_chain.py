@@ -181,18 +181,25 @@ class Follower:
             to = hop["to"][0]
             away = self.peer[node, ports[to["port"]]["interface"]]
             assert self.mac(away) == to["mac"]
+            assert ports[to["port"]].get("trusted", False) != ("proxy" in ports[to["port"]])
             if tunnel := to.get("vxlan_gpe"):
                 remote = IPv4Address(tunnel["remote"])
+                source = ports[to["port"]]["address"]
                 *_, node = [away[0], *self.plain(*away, remote)]
-                assert remote in {
-                    IPv4Address(p["address"]) for p in self.configs[node]["ports"] if "address" in p
-                }
+                self.accepts(node, source, str(remote))
             else:
                 assert {self.function[t["port"]] for t in hop["to"]} == {self.function[away[0]]}
                 assert len(hop["to"]) == len(self.plan.instances[self.function[away[0]]])
                 yield away[0]
                 si -= 1
         pytest.fail("it loops")
+
+    def accepts(self, node: str, source: str, remote: str) -> None:
+        """Check that a forwarder takes packets in VXLAN-GPE from another one."""
+        config = self.configs[node]
+        (port,) = (each for each in config["ports"] if each.get("address") == remote)
+        assert port["trusted"]
+        assert source in config["forwarders"]
 
     def functions(self, passed: Iterator[str]) -> list[str]:
         """Functions among what was passed, those that it returned through left out."""
@@ -341,6 +348,18 @@ class TestTwoNodes:
         }
         assert not any(port.offload for port in ports.values())
         assert all(shaper.classes[0].delay == Duration(0.005) for shaper in self.plan.shapers)
+
+    def test_hosts_are_not_trusted(self) -> None:
+        trusted = {
+            port["name"]
+            for config in self.configs.values()
+            for port in config["ports"]
+            if port.get("trusted")
+        }
+        assert trusted == {"n1.far", "n2.near", "f1", "fw-1", "fw-2", "f0"}
+        steered = two(behind_proxy("dynamic"), steering="srv6", functions=["f1"])
+        refused = {node.name: node.untrusted for node in steered.nodes if node.untrusted}
+        assert refused == {"n1": ("in", "out")}
 
     def test_answers_are_told_by_their_source_port(self) -> None:
         forward, reverse = self.configs["n1"]["rules"]

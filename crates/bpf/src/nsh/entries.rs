@@ -102,6 +102,8 @@ pub struct Port {
     pub mac: [u8; 6],
     /// Number of its SFC proxy if flows identify paths ([`Proxy::Flows`]): [`Target::port`] plus 1.
     pub proxy: Option<NonZeroU16>,
+    /// Only nodes of the domain are behind it. Without, packets with an NSH are dropped (RFC 8300 section 8).
+    pub trusted: bool,
 }
 
 /// A class: the NSH that its packets get.

@@ -144,6 +144,7 @@ pub(crate) struct RawPort {
     own: [u8; 4],
     mac: [u8; 6],
     proxy: u16,
+    trusted: u32,
 }
 
 impl From<&Port> for RawPort {
@@ -160,6 +161,7 @@ impl From<&Port> for RawPort {
             own: port.address.map_or([0; 4], |address| address.octets()),
             mac: port.mac,
             proxy: port.proxy.map_or(0, NonZeroU16::get),
+            trusted: port.trusted.into(),
         }
     }
 }
@@ -218,7 +220,7 @@ pub(crate) fn parse_event(item: &[u8]) -> Option<(u64, [u32; 6], Flow)> {
 const _: () = {
     assert!(size_of::<RawTarget>() == 40);
     assert!(size_of::<RawHop>() == 12 + BUCKETS + TARGETS_MAX * 40);
-    assert!(size_of::<RawPort>() == 24);
+    assert!(size_of::<RawPort>() == 28);
     assert!(size_of::<RawClass>() == 8 + NSH_CAPACITY);
     assert!(size_of::<RawFilter>() == 48);
 };

@@ -4,7 +4,7 @@
 mod entries;
 mod layout;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
 
 use aya::{
     Ebpf,
@@ -36,6 +36,8 @@ pub const COUNTS: u32 = codes::NSH_COUNTS;
 pub const CLASSES_MAX: u32 = codes::NSH_CLASSES;
 /// Ports at most.
 pub const PORTS_MAX: u32 = codes::NSH_PORTS;
+/// Addresses of forwarders at most.
+pub const FORWARDERS_MAX: u32 = codes::NSH_FORWARDERS;
 
 /// What the program does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +112,16 @@ causes! {
     unknown_flow,
     /// From an SFC-unaware function with changed addresses that fit flows of several paths.
     several_paths,
+    /// With an NSH, from a port that is not trusted (RFC 8300 section 8).
+    untrusted_nsh,
+    /// VXLAN-GPE from a port that is not trusted.
+    untrusted_vxlan_gpe,
+    /// With a segment routing header, from a port that is not trusted (RFC 8754 section 5.1).
+    untrusted_srh,
+    /// VXLAN-GPE from an address that is no forwarder's.
+    unknown_forwarder,
+    /// May be IP or one of these, but behind more headers than are parsed.
+    opaque,
 }
 
 /// What happened to a traced packet.
@@ -152,6 +164,7 @@ pub struct Chain {
     in_force: ArrayOfMaps<MapData, Hops>,
     devices: DevMap<MapData>,
     ports: HashMap<MapData, u32, RawPort>,
+    forwarders: HashMap<MapData, [u8; 4], u8>,
     classes: Array<MapData, RawClass>,
     rules: RuleTables,
     counts: PerCpuArray<MapData, Count>,
@@ -182,6 +195,7 @@ impl Chain {
             in_force: object::map(&mut object, "in_force")?.try_into()?,
             devices: object::map(&mut object, "devices")?.try_into()?,
             ports: object::map(&mut object, "ports")?.try_into()?,
+            forwarders: object::map(&mut object, "forwarders")?.try_into()?,
             classes: object::array(&mut object, "classes")?,
             rules: RuleTables::open(&mut object)?,
             counts: object::per_cpu(&mut object, "counts")?,
@@ -205,6 +219,19 @@ impl Chain {
     /// Configures the port of an interface.
     pub fn set_port(&mut self, interface: u32, port: &Port) -> Result<(), Error> {
         Ok(self.ports.insert(interface, RawPort::from(port), 0)?)
+    }
+
+    /// Accepts VXLAN-GPE from these addresses, at most [`FORWARDERS_MAX`], too.
+    pub fn add_forwarders(&mut self, addresses: &BTreeSet<Ipv4Addr>) -> Result<(), Error> {
+        let mut new = addresses.iter();
+        new.try_for_each(|address| Ok(self.forwarders.insert(address.octets(), 1, 0)?))
+    }
+
+    /// Accepts VXLAN-GPE from no other addresses than these.
+    pub fn keep_forwarders(&mut self, addresses: &BTreeSet<Ipv4Addr>) -> Result<(), Error> {
+        let known: Vec<_> = self.forwarders.keys().collect::<Result<_, _>>()?;
+        let gone = known.iter().filter(|octets| !addresses.contains(&Ipv4Addr::from(**octets)));
+        gone.into_iter().try_for_each(|octets| Ok(self.forwarders.remove(octets)?))
     }
 
     /// Replaces all forwarding entries atomically; each comes with the index of its counters.

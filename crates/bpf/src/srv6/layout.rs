@@ -20,18 +20,30 @@ struct RawNextHop {
 pub(crate) struct RawProxy {
     behaviour: u32,
     number: u32,
+    trusted: u32,
     next_hop: RawNextHop,
 }
 
 impl RawProxy {
-    pub(crate) fn new(behaviour: &Behaviour, number: u32, next_hop: &NextHop) -> Self {
+    pub(crate) fn new(
+        behaviour: &Behaviour,
+        number: u32,
+        next_hop: &NextHop,
+        trusted: bool,
+    ) -> Self {
         let behaviour = match behaviour {
             Behaviour::Static { .. } => codes::BEHAVIOUR_STATIC,
             Behaviour::Dynamic => codes::BEHAVIOUR_DYNAMIC,
             Behaviour::Masquerading => codes::BEHAVIOUR_MASQUERADING,
         };
         let NextHop { port, frame_max, mac, own_mac } = *next_hop;
-        Self { behaviour, number, next_hop: RawNextHop { port, frame_max, mac, own_mac } }
+        let next_hop = RawNextHop { port, frame_max, mac, own_mac };
+        Self { behaviour, number, trusted: trusted.into(), next_hop }
+    }
+
+    /// Of a port that is not trusted and on which nothing returns.
+    pub(crate) fn outside() -> Self {
+        Self { behaviour: codes::BEHAVIOUR_OUTSIDE, ..Self::default() }
     }
 }
 
@@ -62,7 +74,7 @@ impl RawCache {
 }
 
 const _: () = {
-    assert!(size_of::<RawProxy>() == 28);
+    assert!(size_of::<RawProxy>() == 32);
     assert!(size_of::<RawCache>() == 8 + 2 * (8 + HEADERS_MAX));
 };
 

@@ -50,6 +50,8 @@ causes! {
     changed,
     /// No headroom in front of the packet, or the port is gone.
     failed,
+    /// To a segment, or with a segment routing header, from a port that is not trusted (RFC 8754 section 5.1).
+    untrusted_srh,
 }
 
 /// Counters of a proxy: frames on arrival.
@@ -110,9 +112,14 @@ impl Proxies {
             let cache = RawCache::new(headers).ok_or(Error::Absent("room for these headers"))?;
             self.caches.set(number * FAMILIES + family, cache, 0)?;
         }
-        let raw = |next_hop| RawProxy::new(&proxy.behaviour, number, next_hop);
-        self.returns.insert(proxy.returns, raw(&proxy.onward), 0)?;
-        Ok(self.segments.insert(proxy.segment.octets(), raw(&proxy.function), 0)?)
+        let raw = |next_hop, trusted| RawProxy::new(&proxy.behaviour, number, next_hop, trusted);
+        self.returns.insert(proxy.returns, raw(&proxy.onward, proxy.returns_trusted), 0)?;
+        Ok(self.segments.insert(proxy.segment.octets(), raw(&proxy.function, true), 0)?)
+    }
+
+    /// Drops packets to segments, or with a segment routing header, from an interface on which nothing returns.
+    pub fn distrust(&mut self, interface: u32) -> Result<(), Error> {
+        Ok(self.returns.insert(interface, RawProxy::outside(), 0)?)
     }
 
     /// Counters of the proxy of this number.

@@ -47,6 +47,8 @@ pub struct Proxy {
     pub function: NextHop,
     /// Index of the interface on which packets return.
     pub returns: u32,
+    /// Whether packets from that interface may enter segments.
+    pub returns_trusted: bool,
     /// Next hop to the next segment.
     pub onward: NextHop,
 }

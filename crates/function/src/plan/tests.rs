@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use super::*;
 
 fn document() -> Value {
@@ -6,7 +8,7 @@ fn document() -> Value {
         "control": "sff.sock",
         "ports": [
             {"name": "lan", "interface": "c0", "otherwise": {"port": "out"}},
-            {"name": "out", "interface": "s0", "address": "192.0.2.1"},
+            {"name": "out", "interface": "s0", "address": "192.0.2.1", "trusted": true},
         ],
         "hops": [
             {"spi": 1, "si": 255, "to": [
@@ -106,6 +108,7 @@ fn checked(fail: &str) -> Value {
     document["service_paths"] = json!([{"spi": 1, "fail": fail, "functions": ["f"]}]);
     let target = |last, name| json!({"port": "out", "mac": format!("02:00:00:00:00:{last}"), "instance": name});
     document["hops"][0]["to"] = json!([target("0a", "f-1"), target("0b", "f-2")]);
+    document["forwarders"] = json!(["192.0.2.9"]);
     document["rules"][1]["spi"] = json!(2);
     document
 }
@@ -163,6 +166,42 @@ fn each_mistake_with_functions_has_its_place() {
         let found: Vec<_> = invalid.errors.iter().map(ToString::to_string).collect();
         assert!(found.iter().any(|error| error.starts_with(expected)), "{expected}: {found:?}");
     }
+}
+
+#[test]
+fn old_configurations_get_one_error_about_trust() {
+    let expected = "ports: found [\"out\"], expected `trusted: true` at these ports";
+    let found = errors(|d| d["ports"][1]["trusted"] = json!(false));
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    let function = json!({
+        "version": 1,
+        "control": "f.sock",
+        "ports": [{"name": "f0", "interface": "f0", "address": "192.0.2.2", "trusted": true}],
+        "forwarders": ["192.0.2.1"],
+    });
+    for (place, value, expected) in [
+        ("/ports/0/trusted", json!(false), "ports: found [\"f0\"], expected `trusted: true`"),
+        ("/forwarders", json!([]), "forwarders: found [], expected addresses that send"),
+    ] {
+        let mut old = function.clone();
+        *old.pointer_mut(place).unwrap() = value;
+        let invalid = parse(Kind::Forwarder, &old).unwrap_err();
+        let found: Vec<_> = invalid.errors.iter().map(ToString::to_string).collect();
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    }
+    let plan = parse(Kind::Forwarder, &function).unwrap();
+    assert_eq!(plan.forwarders(), [Ipv4Addr::new(192, 0, 2, 1)].into());
+    let plan = parse(Kind::Sff, &document()).unwrap();
+    assert_eq!(plan.forwarders(), [Ipv4Addr::new(192, 0, 2, 2)].into(), "remotes of hops");
+}
+
+#[test]
+fn a_port_with_proxy_is_not_trusted() {
+    let found = errors(|d| {
+        d["ports"][0]["trusted"] = json!(true);
+        d["ports"][0]["proxy"] = json!("flows");
+    });
+    assert!(found.iter().any(|error| error.starts_with("ports[0].trusted: found true")));
 }
 
 #[test]

@@ -36,6 +36,10 @@ pub(crate) struct Port {
     /// Name of the interface in the daemon's network namespace.
     #[schemars(length(min = 1, max = 15))]
     pub(crate) interface: String,
+    /// Only nodes of the SR domain are behind it. Packets from other ports enter no segment (RFC 8754 section 5.1)
+    /// and are counted as `untrusted_srh`; with a segment routing header they pass only where they return.
+    #[serde(default)]
+    pub(crate) trusted: bool,
 }
 
 /// A proxy: a segment and the function behind it, for one direction.

@@ -23,6 +23,9 @@ impl Node {
         for (number, proxy) in (0..).zip(plan.proxies(&interfaces, &indices)) {
             proxies.add(number, &proxy)?;
         }
+        for at in plan.outside() {
+            indices.get(at).map_or(Ok(()), |index| proxies.distrust(*index))?;
+        }
         for index in indices {
             proxies.attach(index)?;
         }

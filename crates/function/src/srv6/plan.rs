@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::fields::{repeated, within},
-    document::{Behaviour, Document, Encapsulation, NextHop, Proxy},
+    document::{Behaviour, Document, Encapsulation, NextHop, Port, Proxy},
 };
 use crate::plan::Interface;
 
@@ -35,13 +35,14 @@ pub(crate) fn parse(value: &Value) -> Result<Plan, Invalid> {
         let wrong = check(proxy, &names).into_iter();
         errors.extend(wrong.map(|error| within(&format!("proxies[{at}]"), error)));
     }
+    errors.extend(check_trusted(&document));
     if errors.is_empty() { Ok(Plan { document }) } else { Err(Invalid { errors }) }
 }
 
 impl Plan {
     /// The proxies, for ports of these interfaces.
     pub(crate) fn proxies(&self, interfaces: &[Interface], indices: &[u32]) -> Vec<bpf::Proxy> {
-        let names = names(&self.document);
+        let (names, ports) = (names(&self.document), &self.document.ports);
         let next_hop = |next_hop: &NextHop| {
             let port = *names.get(next_hop.port.as_str())?;
             let Interface { mac: own_mac, frame_max } = *interfaces.get(port)?;
@@ -54,10 +55,28 @@ impl Plan {
                 behaviour: behaviour(proxy)?,
                 function: next_hop(&proxy.function)?,
                 returns: *indices.get(*names.get(proxy.returns.as_str())?)?,
+                returns_trusted: ports.get(*names.get(proxy.returns.as_str())?)?.trusted,
                 onward: next_hop(&proxy.onward)?,
             })
         };
         self.document.proxies.iter().filter_map(proxy).collect()
+    }
+}
+
+/// Without a trusted port no packet could enter a segment.
+fn check_trusted(document: &Document) -> Option<FieldError> {
+    let names: Vec<_> = document.ports.iter().map(|port| port.name.as_str()).collect();
+    let expected = "`trusted: true` at the ports to the SR domain (RFC 8754 section 5.1)";
+    let none = !document.ports.iter().any(|port| port.trusted);
+    none.then(|| FieldError::new("ports", json!(names), expected))
+}
+
+impl Plan {
+    /// Positions of ports that are not trusted and on which nothing returns.
+    pub(crate) fn outside(&self) -> impl Iterator<Item = usize> {
+        let returns = |port: &Port| self.document.proxies.iter().any(|p| p.returns == port.name);
+        let ports = self.document.ports.iter().enumerate();
+        ports.filter(move |(_, port)| !port.trusted && !returns(port)).map(|(at, _)| at)
     }
 }
 
@@ -125,7 +144,7 @@ mod tests {
             "version": 1,
             "control": "proxy.sock",
             "ports": [
-                {"name": "net", "interface": "f0"},
+                {"name": "net", "interface": "f0", "trusted": true},
                 {"name": "left", "interface": "p0"},
                 {"name": "right", "interface": "p1"},
             ],
@@ -202,6 +221,10 @@ mod tests {
             ),
             (errors(|d| d["proxies"][0]["onward"]["port"] = json!("x")), "proxies[0].onward.port"),
             (errors(|d| d["ports"][1]["interface"] = json!("f0")), "ports[1].interface"),
+            (
+                errors(|d| d["ports"][0]["trusted"] = json!(false)),
+                "ports: found [\"net\",\"left\",\"right\"], expected `trusted: true`",
+            ),
         ] {
             assert!(found.iter().any(|error| error.starts_with(expected)), "{expected}: {found:?}");
         }

@@ -9,10 +9,8 @@ import ctypes
 import errno
 import fcntl
 import os
-import shutil
 import socket
 import struct
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from pyroute2.netlink import genlmsg
 from pyroute2.protocols import ETH_P_ALL
 
 from hawser.node.base import NodeError
-from hawser.node.netns import namespace, tc
+from hawser.node.netns import namespace, nft, tc
 from hawser.node.netns import seg6 as segment_routing
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan, VrfPlan
 
@@ -198,14 +196,12 @@ def tproxy() -> None:
             }
         }
     """
-    program = shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if program is None:
-        raise OSError(errno.ENOENT, "there is no nft")
-    done = subprocess.run(
-        [program, "-f", "-"], input=rules, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise NodeError(done.stderr.splitlines()[0] if done.stderr else "nft refuses it")
+    nft.apply(rules)
+
+
+def nftables() -> None:
+    """Packet filters of nftables for IPv6, with counters."""
+    nft.refuse_segments([_A])
 
 
 def _pair(route: IPRoute) -> int:

@@ -16,7 +16,7 @@ from pyroute2 import IPRoute, NetlinkError
 
 from hawser.node.base import NodeError
 from hawser.node.change import Device, ShaperChange
-from hawser.node.netns import ethtool, mptcp, napi, rtnetlink, seg6, sysctl, tc
+from hawser.node.netns import ethtool, mptcp, napi, nft, rtnetlink, seg6, sysctl, tc
 from hawser.node.netns.htb import needs_tree
 from hawser.overlay.lab.plan import (
     FIRST_RULE,
@@ -174,6 +174,9 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
     for segment in plan.segments:
         with step(f"segment {segment.segment}"):
             seg6.local(route, segment, index[segment.interface])
+    if plan.untrusted:
+        with step("ports that refuse segments"):
+            nft.refuse_segments(plan.untrusted)
     if plan.mptcp:
         with step("MPTCP endpoints"):
             mptcp.configure(plan.mptcp, index)

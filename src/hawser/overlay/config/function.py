@@ -47,6 +47,8 @@ class Port(Part):
     interface: str
     address: Annotated[IPv4Address | None, OMIT_NONE] = None
     """Address of VXLAN-GPE tunnels that end here."""
+    trusted: Annotated[bool, omit(value=False)] = False
+    """Whether only forwarders and functions are behind it: packets with NSH are accepted."""
     otherwise: Annotated[Literal["pass", "drop"] | ToPort, omit("pass")] = "pass"
     """What becomes of packets that are no chain's."""
     queued: Annotated[bool, omit(value=False)] = False
@@ -143,6 +145,8 @@ class FunctionConfig(Configuration):
     control: Place
     """Unix socket of the control API."""
     ports: tuple[Port, ...]
+    forwarders: Annotated[tuple[IPv4Address, ...], OMIT_EMPTY] = ()
+    """Addresses from which VXLAN-GPE is accepted, beside those it is sent to."""
     oam: Annotated[Literal["drop", "forward"], omit("drop")] = "drop"
     """What becomes of packets of OAM."""
 

@@ -23,6 +23,8 @@ class Port(Part):
 
     name: str
     interface: str
+    trusted: Annotated[bool, omit(value=False)] = False
+    """Whether only nodes of the SR domain are behind it: packets from it may enter segments."""
 
 
 class Way(Part):

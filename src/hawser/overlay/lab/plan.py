@@ -152,6 +152,9 @@ class NodePlan(Model):
     mptcp: tuple[MptcpEndpoint, ...] = ()
     segments: tuple[SegmentPlan, ...] = ()
     vrfs: tuple[VrfPlan, ...] = ()
+    untrusted: tuple[str, ...] = ()
+    """Interfaces at which packets to segments, or with a segment routing header, are dropped and
+    counted (RFC 8754 section 5.1)."""
     sysctl: dict[str, str] = {}
     cpu: float | None = None
     """CPU cores that all its programs together may use; None means no limit."""

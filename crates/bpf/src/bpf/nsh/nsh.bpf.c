@@ -20,6 +20,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "edge.h"
 #include "packet.h"
 #include "proxy.h"
 #include "states.h"
@@ -91,9 +92,10 @@ static __always_inline struct nsh_target *pick(struct nsh_hop *hop, __u32 hash)
 
 static __noinline __u32 inner_hash(const struct packet *p)
 {
-	struct flow flow __attribute__((aligned(8)));
+	struct flow flow __attribute__((aligned(8))) = {};
+	struct flow_headers headers = {};
 
-	inner_flow(p, &flow);
+	inner_flow(p, &flow, &headers);
 	return flow_hash(&flow);
 }
 
@@ -172,7 +174,10 @@ static __always_inline int differs(const struct nsh_proxied *known, const void *
 /* The inner flow as an SFC-unaware function sees it. Returns the cause of a drop, or -1. */
 static __always_inline int proxied_flow(const struct packet *p, __u32 port, struct flow *flow)
 {
-	switch (inner_flow(p, flow)) {
+	struct flow_headers headers = {};
+
+	switch (inner_flow(p, flow, &headers)) {
+	case FLOW_OPAQUE:
 	case FLOW_NOT_IP: return DROP_NEXT_PROTOCOL;
 	case FLOW_MALFORMED: return DROP_MALFORMED;
 	default: break;
@@ -302,8 +307,9 @@ static __always_inline int back(struct packet *p)
 static __always_inline int guard(struct packet *p)
 {
 	struct flow flow __attribute__((aligned(8)));
+	struct flow_headers headers = {};
 
-	switch (inner_flow(p, &flow)) {
+	switch (inner_flow(p, &flow, &headers)) {
 	case FLOW_NOT_IP: return -1;
 	case FLOW_MALFORMED: return DROP_MALFORMED;
 	case FLOW_COMPLETE: return is_allowed(&flow) ? -1 : DROP_DENIED;
@@ -393,16 +399,27 @@ static __always_inline int other(struct packet *p, const struct nsh_port *port)
 	}
 }
 
-static __always_inline int classify(struct packet *p, const struct nsh_port *port, __u32 number)
+/* A frame on no path. */
+static __always_inline int classify(struct packet *p, const struct nsh_port *port)
 {
 	struct flow flow __attribute__((aligned(8)));
+	struct flow_headers headers = {};
 	struct rules_match match;
 	struct nsh_class *class;
+	enum flow_kind kind;
+	int cause;
 
-	__builtin_memset(&flow, 0, sizeof(flow));
-	if (flow_frame(&flow, p->data, p->end) >= FLOW_NOT_IP)
+	if (port->trusted && !port->classify)
 		return other(p, port);
-	flow.port = number;
+	kind = inner_flow(p, &flow, &headers);
+	cause = port->trusted ? -1 : forged(p, &flow, &headers, kind);
+	if (cause >= 0)
+		return drop(p, cause);
+	if (!port->classify || kind == FLOW_NOT_IP || kind == FLOW_MALFORMED)
+		return other(p, port);
+	if (kind == FLOW_OPAQUE)
+		return drop(p, DROP_OPAQUE);
+	flow.port = port->classify;
 	match = rules_find(&flow, rules_slot());
 	if (match.rule == RULES_NONE)
 		return other(p, port);
@@ -433,34 +450,48 @@ static __always_inline int rejoin(struct packet *p, const struct nsh_proxied *kn
 	return -1;
 }
 
+/* The flow of a packet, or, of an ICMP error, the one that it quotes, whose direction is the opposite one. */
+static __always_inline struct nsh_proxied *find_flow_or_quoted(
+	const struct packet *p, struct flow *flow, struct flow_headers *headers, enum proxy_found *how)
+{
+	struct nsh_proxied *known = find_flow(flow, how);
+
+	if (known || !quoted_flow(p->ctx, flow, headers))
+		return known;
+	known = find_flow(flow, how);
+	if (*how == FOUND_REVERSE)
+		*how = FOUND_SAME;
+	else if (*how != FOUND_SEVERAL)
+		*how = FOUND_REVERSE;
+	return known;
+}
+
 /* A packet from an SFC-unaware function rejoins the path on which its flow arrived there. Replies that the function
  * originates take the path of the opposite direction. Packets that are not IP are passed to the kernel. */
 static __noinline int returned(struct packet *p, __u16 proxy)
 {
 	struct flow flow __attribute__((aligned(8)));
+	struct flow_headers headers = {};
 	struct nsh_proxied *known;
 	enum proxy_found how;
-	int turned;
+	enum flow_kind kind;
+	int turned, cause;
 
 	if (!p)
 		return XDP_ABORTED;
 	reload(p);
-	__builtin_memset(&flow, 0, sizeof(flow));
-	switch (flow_frame(&flow, p->data, p->end)) {
+	kind = inner_flow(p, &flow, &headers);
+	cause = forged(p, &flow, &headers, kind);
+	if (cause >= 0)
+		return drop(p, cause);
+	switch (kind) {
 	case FLOW_NOT_IP: return XDP_PASS;
 	case FLOW_MALFORMED: return drop(p, DROP_MALFORMED);
 	default: break;
 	}
 	flow.dscp = SIDE_BOTH;
 	flow.port = proxy;
-	known = find_flow(&flow, &how);
-	if (!known && quoted_flow(&flow, p->data, p->end)) {
-		known = find_flow(&flow, &how);
-		if (how == FOUND_REVERSE)
-			how = FOUND_SAME;
-		else if (how != FOUND_SEVERAL)
-			how = FOUND_REVERSE;
-	}
+	known = find_flow_or_quoted(p, &flow, &headers, &how);
 	if (!known)
 		return drop(p, DROP_UNKNOWN_FLOW);
 	if (how == FOUND_SEVERAL)
@@ -480,37 +511,50 @@ static __always_inline int proxied_frame(struct packet *p, __u16 proxy)
 	return verdict < 0 ? steer(p, 0) : verdict;
 }
 
+/* Packets on a path, at a port of the domain. Returns a verdict, or -1 for other packets. */
+static __always_inline int from_domain(struct packet *p, const struct nsh_port *port)
+{
+	struct ethhdr *eth = p->data;
+
+	if ((void *)(eth + 1) > p->end)
+		return drop(p, DROP_MALFORMED);
+	if (eth->h_proto == bpf_htons(ETH_P_NETWORK_SERVICE)) {
+		p->offset = ETHERNET_OUTER;
+		return on_path(p);
+	}
+	if (!port->own || !is_gpe(p->data, p->end, port->own))
+		return -1;
+	if (!is_sound_gpe(p->data, p->end - p->data))
+		return drop(p, DROP_MALFORMED);
+	if (!is_known(p->data))
+		return drop(p, DROP_UNKNOWN_FORWARDER);
+	p->offset = GPE_OUTER;
+	return on_path(p);
+}
+
 SEC("xdp")
 int nsh(struct xdp_md *ctx)
 {
 	struct packet p = { .ctx = ctx };
 	__u32 interface = ctx->ingress_ifindex;
-	struct ethhdr *eth;
 	struct nsh_port *port;
+	int verdict;
 
 	reload(&p);
-	eth = p.data;
-	if ((void *)(eth + 1) > p.end)
-		return drop(&p, DROP_MALFORMED);
-	if (eth->h_proto == bpf_htons(ETH_P_NETWORK_SERVICE)) {
-		p.offset = ETHERNET_OUTER;
-		return on_path(&p);
-	}
 	port = bpf_map_lookup_elem(&ports, &interface);
 	if (!port)
 		return XDP_PASS;
-	if (port->own && is_gpe(p.data, p.end, port->own)) {
-		if (!is_sound_gpe(p.data, p.end - p.data))
-			return drop(&p, DROP_MALFORMED);
-		p.offset = GPE_OUTER;
-		return on_path(&p);
+	if (port->trusted) {
+		verdict = from_domain(&p, port);
+		if (verdict >= 0)
+			return verdict;
 	}
 	if (proxies && port->proxy) {
-		if (port->own && is_to(p.data, p.end, port->own))
+		if (port->own && is_to(p.data, p.end, port->own) && !is_gpe(p.data, p.end, port->own))
 			return XDP_PASS;
 		return proxied_frame(&p, port->proxy);
 	}
-	return port->classify ? classify(&p, port, port->classify) : other(&p, port);
+	return classify(&p, port);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -10,6 +10,7 @@
 
 #define NSH_PORTS 256
 #define NSH_COUNTS 65536
+#define NSH_FORWARDERS 16384
 #define NSH_CLASSES 1024
 #define NSH_TARGETS 16 /* instances of one function */
 #define NSH_BUCKETS 64 /* hash buckets that spread flows over instances */
@@ -37,6 +38,11 @@ enum nsh_drop {
 	DROP_FRAGMENT, /* at a firewall: without ports, which rules may match */
 	DROP_UNKNOWN_FLOW, /* from an SFC-unaware function, of a flow that was not sent there */
 	DROP_SEVERAL_PATHS, /* from an SFC-unaware function with changed addresses that fit several paths */
+	DROP_UNTRUSTED_NSH, /* from a port that is not trusted, as the next two (RFC 8300 section 8) */
+	DROP_UNTRUSTED_VXLAN_GPE,
+	DROP_UNTRUSTED_SRH, /* RFC 8754 section 5.1 */
+	DROP_UNKNOWN_FORWARDER, /* VXLAN-GPE from an address that is no forwarder's */
+	DROP_OPAQUE, /* may be IP or one of these, behind more headers than are parsed */
 	DROP_CAUSES,
 };
 
@@ -73,6 +79,7 @@ struct nsh_port {
 	__be32 own; /* local address of VXLAN-GPE; 0: none */
 	__u8 mac[6]; /* its own */
 	__u16 proxy; /* number of its SFC proxy if flows identify paths; else 0 */
+	__u32 trusted; /* whether only nodes of the domain are behind it */
 };
 
 /* The NSH of a class. */
@@ -129,7 +136,7 @@ struct nsh_event {
 
 _Static_assert(sizeof(struct nsh_target) == 40, "nsh_target");
 _Static_assert(sizeof(struct nsh_hop) == 12 + NSH_BUCKETS + NSH_TARGETS * 40, "nsh_hop");
-_Static_assert(sizeof(struct nsh_port) == 24, "nsh_port");
+_Static_assert(sizeof(struct nsh_port) == 28, "nsh_port");
 _Static_assert(sizeof(struct nsh_class) == 8 + NSH_HEADER_MAX, "nsh_class");
 _Static_assert(sizeof(struct nsh_count) == 16, "nsh_count");
 _Static_assert(sizeof(struct nsh_filter) == 48, "nsh_filter");

@@ -56,6 +56,15 @@ struct {
 	__type(value, struct nsh_port);
 } ports SEC(".maps");
 
+/* Addresses from which VXLAN-GPE is accepted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, NSH_FORWARDERS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __be32);
+	__type(value, __u8);
+} forwarders SEC(".maps");
+
 /* Classes that rules refer to, in slots like the rules. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -110,28 +119,20 @@ static __always_inline __u32 inner_offset(const struct packet *p)
 	return (p->offset + p->header) & 511;
 }
 
-/* The flow of the payload; zero if it is not IP. */
-static __noinline int inner_flow(const struct packet *p, struct flow *f)
+/* The flow of the payload, or of a frame on no path; zero if it is not IP. */
+static __always_inline enum flow_kind inner_flow(const struct packet *p, struct flow *f, struct flow_headers *h)
 {
-	struct nsh *nsh;
-	void *inner;
+	struct nsh *nsh = service(p);
+	__u32 is_frame = 1;
 
-	if (!p || !f)
-		return FLOW_MALFORMED;
-	inner = p->data + inner_offset(p);
-	nsh = service(p);
-
-	__builtin_memset(f, 0, sizeof(*f));
-	if (!p->header)
-		return flow_frame(f, p->data, p->end);
-	if ((void *)(nsh + 1) > p->end)
-		return FLOW_MALFORMED;
-	switch (nsh->next_protocol) {
-	case PROTOCOL_ETHERNET: return flow_frame(f, inner, p->end);
-	case PROTOCOL_IPV4:
-	case PROTOCOL_IPV6: return flow_ip(f, inner, p->end);
-	default: return FLOW_MALFORMED;
+	if (p->header) {
+		if ((void *)(nsh + 1) > p->end)
+			return FLOW_MALFORMED;
+		if (nsh->next_protocol < PROTOCOL_IPV4 || nsh->next_protocol > PROTOCOL_ETHERNET)
+			return FLOW_MALFORMED;
+		is_frame = nsh->next_protocol == PROTOCOL_ETHERNET;
 	}
+	return flow_parse(p->ctx, p->header ? inner_offset(p) : 0, is_frame, f, h);
 }
 
 static __always_inline int equal_or_any(const __u8 *wanted, const __u8 *found)
@@ -144,7 +145,8 @@ static __always_inline int equal_or_any(const __u8 *wanted, const __u8 *found)
 /* Reports a packet that matches the filter to the daemon. */
 static __noinline int report(struct packet *p, __u32 step, __u32 cause, __u32 out)
 {
-	struct flow flow __attribute__((aligned(8)));
+	struct flow flow __attribute__((aligned(8))) = {};
+	struct flow_headers headers = {};
 	struct nsh_event *event;
 	struct nsh_filter *f;
 	__u32 zero = 0;
@@ -155,7 +157,7 @@ static __noinline int report(struct packet *p, __u32 step, __u32 cause, __u32 ou
 	if (!f || (f->path && f->path != p->path >> 8))
 		return 0;
 	reload(p);
-	inner_flow(p, &flow);
+	inner_flow(p, &flow, &headers);
 	if (!equal_or_any(f->source, flow.source) || !equal_or_any(f->destination, flow.destination))
 		return 0;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);

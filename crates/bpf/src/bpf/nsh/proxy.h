@@ -124,20 +124,19 @@ static __always_inline int is_icmp_error(const struct flow *f, __u8 type)
 	return type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM;
 }
 
-/* Replaces the flow of an ICMP error by the flow of the packet that it quotes (RFC 792, RFC 4443 section 2.1). */
-static __always_inline int quoted_flow(struct flow *f, void *data, void *end)
+/* Replaces the flow of an ICMP error, whose headers are `h`, by the flow of the packet that it quotes (RFC 792, RFC 4443
+ * section 2.1). */
+static __always_inline int quoted_flow(struct xdp_md *ctx, struct flow *f, struct flow_headers *h)
 {
-	__u8 *type = data + sizeof(struct ethhdr) + sizeof(struct iphdr);
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u8 *type = data + (h->upper & FLOW_OFFSET_MAX);
 	__u16 port = f->port;
 
-	if (f->protocol == IPPROTO_ICMPV6)
-		type = data + sizeof(struct ethhdr) + sizeof(struct ipv6hdr);
-	else if (f->protocol != IPPROTO_ICMP)
+	if ((f->protocol != IPPROTO_ICMP && f->protocol != IPPROTO_ICMPV6) || !h->upper || h->offset)
 		return 0;
 	if ((void *)(type + ICMP_HEADER) > end || !is_icmp_error(f, *type))
 		return 0;
-	__builtin_memset(f, 0, sizeof(*f));
-	if (flow_ip(f, type + ICMP_HEADER, end) >= FLOW_NOT_IP)
+	if (flow_parse(ctx, h->upper + ICMP_HEADER, 0, f, h) >= FLOW_NOT_IP)
 		return 0;
 	f->dscp = SIDE_BOTH;
 	f->port = port;

@@ -25,10 +25,10 @@ struct {
 	__type(value, struct srv6_proxy);
 } segments SEC(".maps");
 
-/* By index of the interface on which packets return from a function. */
+/* By index of the interface, of each port that is not trusted: on most, packets return from a function. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SRV6_PROXIES);
+	__uint(max_entries, SRV6_PORTS);
 	__type(key, __u32);
 	__type(value, struct srv6_proxy);
 } returns SEC(".maps");
@@ -328,6 +328,25 @@ static __always_inline int back(struct packet *p, const struct srv6_proxy *proxy
 	return proxy->behaviour == BEHAVIOUR_MASQUERADING ? drop(DROP_NOT_SRV6) : push(p, proxy, FAMILY_IPV4);
 }
 
+/* Whether a packet has a segment routing header, behind extension headers that RFC 8200 section 4.1 puts before it. */
+static __always_inline int has_segments(const struct packet *p, const struct ipv6hdr *ip)
+{
+	const __u8 *next = (const __u8 *)(ip + 1);
+	__u8 protocol = ip->nexthdr;
+
+	for (int i = 0; i < SRV6_EXTENSIONS; i++) {
+		if ((const void *)(next + 8) > p->end)
+			return 0;
+		if (protocol == IPPROTO_ROUTING)
+			return next[2] == ROUTING_SEGMENTS;
+		if (protocol != IPPROTO_HOPOPTS && protocol != IPPROTO_DSTOPTS)
+			return 0;
+		protocol = next[0];
+		next += 8 + next[1] * 8;
+	}
+	return 1;
+}
+
 SEC("xdp")
 int srv6(struct xdp_md *ctx)
 {
@@ -348,9 +367,11 @@ int srv6(struct xdp_md *ctx)
 		address = ip->daddr;
 		own = bpf_map_lookup_elem(&segments, &address);
 		if (own)
-			return toward(&p, ip, own);
+			return proxy && !proxy->trusted ? drop(DROP_UNTRUSTED_SRH) : toward(&p, ip, own);
+		if (proxy && proxy->behaviour == BEHAVIOUR_OUTSIDE && has_segments(&p, ip))
+			return drop(DROP_UNTRUSTED_SRH);
 	}
-	return proxy ? back(&p, proxy) : XDP_PASS;
+	return proxy && proxy->behaviour != BEHAVIOUR_OUTSIDE ? back(&p, proxy) : XDP_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -8,9 +8,11 @@
 #define SRV6_PORTS 64
 #define SRV6_PROXIES 64
 #define SRV6_HEADERS_MAX 208 /* bytes of headroom that are used: an IPv6 header and an SRH of ten segments */
+#define SRV6_EXTENSIONS 4 /* extension headers before a segment routing header at most; with more, it is assumed */
 #define SRV6_COUNTS 3 /* counters of a proxy */
 
-enum srv6_behaviour { BEHAVIOUR_STATIC, BEHAVIOUR_DYNAMIC, BEHAVIOUR_MASQUERADING };
+/* OUTSIDE: of a port that is not trusted and on which nothing returns */
+enum srv6_behaviour { BEHAVIOUR_STATIC, BEHAVIOUR_DYNAMIC, BEHAVIOUR_MASQUERADING, BEHAVIOUR_OUTSIDE };
 enum srv6_family { FAMILY_IPV4, FAMILY_IPV6 };
 enum srv6_count { COUNT_TOWARD, COUNT_RETURNED, COUNT_LEARNED };
 
@@ -25,6 +27,7 @@ enum srv6_drop {
 	DROP_TOO_BIG, /* for the egress port */
 	DROP_CHANGED, /* the function changed the destination of a masqueraded packet */
 	DROP_FAILED, /* no headroom, or no such port */
+	DROP_UNTRUSTED_SRH, /* to a segment, or with an SRH, from a port that is not trusted (RFC 8754 section 5.1) */
 	DROP_CAUSES,
 };
 
@@ -40,6 +43,7 @@ struct srv6_next_hop {
 struct srv6_proxy {
 	__u32 behaviour;
 	__u32 number;
+	__u32 trusted; /* on a return port: whether packets from it may enter segments */
 	struct srv6_next_hop next_hop;
 };
 
@@ -62,7 +66,7 @@ struct srv6_tally {
 };
 
 _Static_assert(sizeof(struct srv6_next_hop) == 20, "srv6_next_hop");
-_Static_assert(sizeof(struct srv6_proxy) == 28, "srv6_proxy");
+_Static_assert(sizeof(struct srv6_proxy) == 32, "srv6_proxy");
 _Static_assert(sizeof(struct srv6_headers) == 8 + SRV6_HEADERS_MAX, "srv6_headers");
 _Static_assert(sizeof(struct srv6_cache) == 8 + 2 * (8 + SRV6_HEADERS_MAX), "srv6_cache");
 _Static_assert(sizeof(struct srv6_tally) == 16, "srv6_tally");

@@ -37,6 +37,8 @@ class Additions:
     vrfs: defaultdict[str, list[VrfPlan]] = field(default_factory=_lists)
     addresses: defaultdict[Port, list[IPv6Interface]] = field(default_factory=_lists)
     """By port."""
+    untrusted: defaultdict[str, list[str]] = field(default_factory=_lists)
+    """Interfaces at which segments are refused."""
     sysctl: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     macs: dict[Port, str] = field(default_factory=dict)
     """Ethernet addresses by port."""
@@ -72,6 +74,7 @@ class Additions:
                 "rules": (*plan.rules, *self.rules[name]),
                 "segments": (*plan.segments, *dict.fromkeys(self.segments[name])),
                 "vrfs": (*plan.vrfs, *self.vrfs[name]),
+                "untrusted": (*plan.untrusted, *self.untrusted[name]),
                 "sysctl": {**plan.sysctl, **self.sysctl[name]},
             }
         )

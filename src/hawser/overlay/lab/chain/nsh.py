@@ -8,7 +8,7 @@ from functions as Ethernet.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import PurePosixPath
 from typing import Literal, TypedDict
 
@@ -34,6 +34,7 @@ from hawser.overlay.config.function import (
 from hawser.overlay.config.function import ServicePath as CheckedPath
 from hawser.overlay.lab.chain import health
 from hawser.overlay.lab.chain.additions import Additions
+from hawser.overlay.lab.chain.edge import inside, steered_legs
 from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, SteeredChain
 from hawser.overlay.lab.chain.routes import matches
 from hawser.overlay.lab.plan import FirewallDaemon, ForwarderDaemon, SffDaemon
@@ -93,7 +94,8 @@ def _forwarder(
     checked = [*own, *(name for path in opening for name in path.functions)]
     return SffConfig(
         control=_control(node),
-        ports=(*_links(layout, node), *_functions(layout, node)),
+        ports=(*_links(layout, node, found), *_functions(layout, node)),
+        forwarders=tuple(dict.fromkeys(_forwarders(layout, node, found))),
         rules=entered,
         hops=tuple(hops),
         functions=health.functions(layout, checked),
@@ -114,17 +116,39 @@ def _control(name: str) -> PurePosixPath:
     return PurePosixPath(f"{name}.sock")
 
 
-def _links(layout: Layout, node: str) -> Iterator[Port]:
+def _links(
+    layout: Layout, node: str, found: list[tuple[SteeredChain, int, ServicePath]]
+) -> Iterator[Port]:
+    """Give a node's ports on links. Tunnels end at those behind which chains go on."""
+    trusted = {end for _, _, sfp in found for end in inside(sfp)}
+    legs = [leg for _, _, sfp in found for leg in steered_legs(sfp)]
+    ends = {end for leg in legs for end in (leg[0].port, leg[-1].neighbour)}
     for port in node_ports(layout.topology)[node]:
         if port in layout.addresses.inner:
-            address, queued = layout.address(port), port in layout.queued
-            yield Port(name=port, interface=port.name, address=address, queued=queued)
+            yield Port(
+                name=port,
+                interface=port.name,
+                address=layout.address(port) if port in ends else None,
+                trusted=port in trusted,
+                queued=port in layout.queued,
+            )
+
+
+def _forwarders(
+    layout: Layout, node: str, found: list[tuple[SteeredChain, int, ServicePath]]
+) -> Iterator[IPv4Address]:
+    """Give the addresses of the nodes from which chains come to a node."""
+    for _, _, sfp in found:
+        for leg in steered_legs(sfp):
+            if leg[-1].there == node:
+                yield layout.address(leg[0].port)
 
 
 def _functions(layout: Layout, node: str) -> Iterator[Port]:
     for each in layout.every():
         if each.node == node:
-            yield Port(name=each.name, interface=each.port, proxy=_proxy(each.function.kind))
+            proxy = _proxy(each.function.kind)
+            yield Port(name=each.name, interface=each.port, trusted=proxy is None, proxy=proxy)
 
 
 def _proxy(kind: FunctionKind) -> Literal["flows", "rules"] | None:
@@ -229,7 +253,7 @@ def _tunnel(layout: Layout, leg: tuple[WayHop, ...]) -> Target:
 
 def _function(instance: Instance) -> ForwarderDaemon | FirewallDaemon:
     name, spec = instance.name, instance.function
-    ports = (Port(name=OWN_PORT, interface=OWN_PORT),)
+    ports = (Port(name=OWN_PORT, interface=OWN_PORT, trusted=True),)
     if spec.kind is FunctionKind.FORWARDER:
         config = ForwarderConfig(control=_control(name), ports=ports)
         return ForwarderDaemon(node=name, name=name, config=config)

@@ -66,8 +66,8 @@ def stand_in(
 
 def daemons(added: Additions) -> Iterator[Srv6ProxyDaemon]:
     """Give the daemons of all proxies."""
-    names = [(_NODE, OWN_PORT), *((port, port) for _, port in SIDES)]
-    ports = tuple(Port(name=name, interface=interface) for name, interface in names)
+    node = Port(name=_NODE, interface=OWN_PORT, trusted=True)
+    ports = (node, *(Port(name=port, interface=port) for _, port in SIDES))
     for name, proxies in added.proxies.items():
         control = PurePosixPath(f"{name}.sock")
         config = Srv6ProxyConfig(control=control, ports=ports, proxies=tuple(proxies.values()))

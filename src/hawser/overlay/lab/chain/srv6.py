@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ipaddress import IPv6Network
 
-from hawser.overlay.lab.chain import decapsulation, ipv6, proxy
+from hawser.overlay.lab.chain import decapsulation, edge, ipv6, proxy
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.ipv6 import ROUTER
 from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, SteeredChain
@@ -46,6 +46,7 @@ def steer(layout: Layout, added: Additions) -> None:
         decapsulation.end(layout, added, steered, number)
         if steered.chain.carries_ipv6:
             ipv6.steer(layout, added, steered, number)
+    edge.close(layout, added)
 
 
 def _classify(
