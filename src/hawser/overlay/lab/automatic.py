@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from itertools import permutations
 from typing import Final
 
-from hawser.optimise.members import described, groups
-from hawser.optimise.program import Program
 from hawser.optimise.wan import Limits, Pair, Wan
 from hawser.overlay.sdwan.automatic import Choice, automatic_pairs, direct_places, placed
 from hawser.spec.measurement import Iperf3
@@ -32,6 +30,9 @@ def choice(scenario: Scenario) -> Choice:
     overlay = scenario.overlay
     if overlay is None or overlay.paths is not Paths.AUTOMATIC or scenario.controller is not None:
         return {}
+    from hawser.optimise.members import described, groups
+    from hawser.optimise.program import Program
+
     wan, lines = declared(scenario.topology, overlay), leased(scenario.topology)
     pairs = list(automatic_pairs(overlay))
     best = described(groups(Program().solve(wan, demand(scenario, overlay, pairs)), wan))
