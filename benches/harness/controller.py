@@ -138,11 +138,13 @@ class Controller:
 
     def client(self, port: int | None = None) -> httpx.Client:
         """Log in, once it answers, at its port or at that of a proxy."""
+        deadline = time.monotonic() + 60
+        while not self.directory.authority.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)  # one made by `another` writes it when it starts
         trust = trusting(self.directory.authority.read_bytes())
         client = httpx.Client(
             base_url=f"https://localhost:{port or self.api_port}", verify=trust, timeout=60
         )
-        deadline = time.monotonic() + 60
         while True:
             try:
                 client.get("/v1/health").raise_for_status()
