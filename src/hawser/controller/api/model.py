@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
+from fastapi import Query
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -40,6 +41,12 @@ RoleName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 Branches = Annotated[tuple[Name, ...], Field(min_length=1, max_length=960)] | None
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+NEWEST = 2**31 - 1
+"""`Before` that begins with the newest."""
+Before = Annotated[int, Query(ge=1, le=NEWEST)]
+"""A list begins behind this number."""
+Limit = Annotated[int, Query(ge=1, le=200)]
+"""Entries of a list at most."""
 
 
 def _strictly(value: Json, _lax: ValidatorFunctionWrapHandler) -> Network:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import BranchChanger, BranchReader, Shared
 from hawser.controller.api.model import (
+    NEWEST,
+    Before,
     DifferenceAnswer,
+    Limit,
     NetworkBody,
     Number,
     PatchBody,
@@ -100,8 +103,8 @@ def _changed(shared: Context, new: Any) -> tuple[str, ...]:  # noqa: ANN401 (a N
 def list_versions(
     shared: Shared,
     _who: BranchReader,
-    before: Annotated[int, Query(ge=1, le=2**31 - 1)] = 2**31 - 1,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    before: Before = NEWEST,
+    limit: Limit = 50,
 ) -> list[VersionSummary]:
     """List versions, the newest first."""
     with shared.database.read() as session:

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 from hawser.controller.access.principal import Principal
 from hawser.controller.api.answer import documented
 from hawser.controller.api.depends import BranchReader, Shared
-from hawser.controller.api.model import Answer
+from hawser.controller.api.model import NEWEST, Answer, Before, Limit
 from hawser.controller.context import Context
 from hawser.controller.db.tables import PathChange
 from hawser.controller.errors import Conflict, NotFound
@@ -135,8 +135,8 @@ def read_paths(shared: Shared, who: BranchReader) -> PathsAnswer:
 def list_changes(
     shared: Shared,
     who: BranchReader,
-    before: Annotated[int, Query(ge=1, le=2**31 - 1)] = 2**31 - 1,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    before: Before = NEWEST,
+    limit: Limit = 50,
 ) -> list[ChangeAnswer]:
     """List automatic changes of groups, the newest first, each with its reason and figures."""
     with shared.database.read() as session:
@@ -197,7 +197,7 @@ def _decided(
     answer, _, _ = shared.planned.get()
     with shared.database.read() as session:
         choice = chosen.choice(session)
-        rows = chosen.changes(session, 2**31 - 1, 1, pair)
+        rows = chosen.changes(session, NEWEST, 1, pair)
     waiting = answer.verdict.waiting if answer else ""
     plan = _pair(pair, choice.get(pair, ()), answer)
     return plan, _change(rows[0]) if rows else None, waiting if "-".join(pair) in waiting else ""
