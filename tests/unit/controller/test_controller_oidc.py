@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from controller_sample import Api, Clock, controller
+from controller_sample import Api, Clock
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey
 
@@ -34,10 +33,8 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OidcProvider]
 
 
 @pytest.fixture
-def context(tmp_path: Path, _quick_passwords: None) -> Iterator[Context]:
-    made = controller(tmp_path / "acme", Clock(datetime.now(UTC)))
-    yield made
-    made.close()
+def clock() -> Clock:
+    return Clock(datetime.now(UTC))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from controller_sample import Api, Clock, controller
+from controller_sample import Api, Clock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,10 +58,8 @@ class Other(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def context(tmp_path: Path, _quick_passwords: None) -> Iterator[Context]:
-    made = controller(tmp_path / "acme", Clock(datetime.now(UTC)))
-    yield made
-    made.close()
+def clock() -> Clock:
+    return Clock(datetime.now(UTC))
 
 
 @pytest.fixture
