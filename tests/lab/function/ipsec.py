@@ -75,10 +75,8 @@ class Ends:
     def rekey(self, node: str) -> None:
         """Make a node renew the keys."""
         folder = {"a": self.end.folder, "b": self.folder}[node]
-        command = ["swanctl", "--rekey", "--child", "t", "--uri"]
-        uri = f"unix://{strongswan.socket(folder)}"
-        env = strongswan.environment(folder)
-        self.lab.nodes[node].run([*command, uri], timeout=60, env=env)
+        command = strongswan.rekey(folder, "t")
+        self.lab.nodes[node].run(command, timeout=60, env=strongswan.environment(folder))
 
     def associations(self) -> dict[str, str]:
         """Keys by SPI, from the log of charon at b; both directions, old and new."""

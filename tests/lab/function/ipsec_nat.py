@@ -13,7 +13,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,11 @@ from hawser.driver.local import LocalLab
 from hawser.driver.parts import tunnels
 from hawser.driver.parts.tunnels import strongswan
 from hawser.driver.parts.tunnels.function import TunnelEnd
-from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec import load
 from hawser.spec.tunnel import TunnelKind
-from lab.function.ipsec import A, B
+from lab.function.ipsec import A, B, Ends, tell_keys
 from lab.waiting import until
 
 WORKFLOW = b"""\
@@ -59,41 +57,22 @@ table ip nat {
 """
 
 
-@dataclass(frozen=True)
-class NatTunnel:
-    """A tunnel through a NAT, connected from behind it."""
-
-    lab: LocalLab
-    end: TunnelEnd
-    """At the public end."""
-    folder: Path
-    """Of charon's files behind the NAT."""
-
-    @property
-    def a(self) -> NamespaceNode:
-        return self.lab.nodes["a"]
-
-    @property
-    def b(self) -> NamespaceNode:
-        return self.lab.nodes["b"]
+class NatTunnel(Ends):
+    """A tunnel through a NAT, connected from behind it: `end` is the public one."""
 
     @property
     def public(self) -> str:
         """Address of the NAT, from which b's packets come."""
         return str(self.lab.plan.addresses["n.out"])
 
-    def counters(self) -> dict[str, Any]:
-        """Counters of the public end."""
+    def details(self) -> dict[str, Any]:
+        """What only an end of an IPsec tunnel counts."""
         with DaemonClient(self.end.control) as control:
             return control.counters()
 
-    def dropped(self) -> dict[str, int]:
-        """Packets that the public end has dropped, by cause."""
-        return {cause: count for cause, count in self.counters()["drops"].items() if count}
-
     def port(self) -> int:
         """Port to which the public end sends."""
-        address, _, port = self.counters()["endpoint"].partition(":")
+        address, _, port = self.details()["endpoint"].partition(":")
         assert address == self.public
         return int(port)
 
@@ -105,12 +84,6 @@ class NatTunnel:
         address = f"{self.public}/30"
         for verb in ("del", "add"):
             self.lab.nodes["n"].run(["ip", "addr", verb, address, "dev", "out"], timeout=60)
-
-    def rekey(self, node: str) -> None:
-        """Make a node renew the keys."""
-        folder = {"a": self.end.folder, "b": self.folder}[node]
-        command = strongswan.rekey(folder, "t")
-        self.lab.nodes[node].run(command, timeout=60, env=strongswan.environment(folder))
 
 
 @contextmanager
@@ -189,9 +162,8 @@ def _charon(lab: LocalLab, folder: Path, plan: TunnelPlan, secret: str, stack: E
     """Start charon with its own ESP, which connects."""
     node = lab.nodes["b"]
     strongswan.write(folder, plan, node, secret)
-    config, connection = folder / "strongswan.conf", folder / "swanctl.conf"
-    levels = config.read_text().replace("default = 1\n", "default = 1\n chd = 4\n", 1)
-    config.write_text(levels)
+    tell_keys(folder / "strongswan.conf")
+    connection = folder / "swanctl.conf"
     ports = "local_port = 4500\n    remote_port = 4500\n    remote_addrs"
     connection.write_text(connection.read_text().replace("remote_addrs", ports, 1))
     environment = strongswan.environment(folder)

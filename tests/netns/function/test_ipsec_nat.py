@@ -68,7 +68,7 @@ def test_the_tunnel_survives_changes_of_the_port(tunnel: NatTunnel) -> None:
         deliver(tunnel.a, tunnel.b, B, BYTES, A)
         seen.add(tunnel.port())
     assert len(seen) == 4
-    assert tunnel.counters()["moves"] >= 4
+    assert tunnel.details()["moves"] >= 4
     assert not tunnel.dropped()
 
 
@@ -79,17 +79,17 @@ def test_keys_are_renewed_after_a_change_of_the_port(tunnel: NatTunnel) -> None:
             assert ping(tunnel.b, A, B) == 3, "tells the new port"
         tunnel.rekey(node)
         until(lambda: ping(tunnel.a, B, A) == 3, "the key exchange told the new port")
-    assert tunnel.counters()["moves"] >= 2
+    assert tunnel.details()["moves"] >= 2
 
 
 def test_only_what_is_authentic_and_new_moves_the_endpoint(charon: NatTunnel) -> None:
     assert ping(charon.b, A, B) == 3
-    port, moves = charon.port(), charon.counters()["moves"]
+    port, moves = charon.port(), charon.details()["moves"]
     forge = Forge(charon)
     old, new = (forge.seal(echo(B, A)) for _ in range(2))
     stranger = "10.255.0.9"
     inject(charon, (charon.public, port, new))
-    until(lambda: charon.counters()["opened"]["packets"] >= 4, "the forged one is authentic")
+    until(lambda: charon.counters().opened.packets >= 4, "the forged one is authentic")
     inject(
         charon,
         (charon.public, 7, new),  # sent again
@@ -100,7 +100,7 @@ def test_only_what_is_authentic_and_new_moves_the_endpoint(charon: NatTunnel) ->
         (charon.public, 7, old),  # authentic, but late
     )
     until(lambda: charon.dropped() == {"replayed": 2, "unknown_source": 1})
-    assert (charon.port(), charon.counters()["moves"]) == (port, moves)
+    assert (charon.port(), charon.details()["moves"]) == (port, moves)
     assert ping(charon.a, B, A) == 3
     inject(charon, (charon.public, 7, forge.seal(echo(B, A))))
     until(lambda: charon.port() == 7, "an authentic and new one moves it")
@@ -108,21 +108,21 @@ def test_only_what_is_authentic_and_new_moves_the_endpoint(charon: NatTunnel) ->
 
 def test_what_the_selectors_exclude_does_not_come_out(charon: NatTunnel) -> None:
     forge = Forge(charon)
-    before = charon.counters()["opened"]["packets"]
+    before = charon.counters().opened.packets
     forbidden = [("10.99.0.3", A), (B, "10.99.0.3"), (A, B), (B, "127.0.0.1"), (B, charon.public)]
     packets = [forge.seal(echo(source, target)) for source, target in forbidden]
     inject(charon, *((charon.public, charon.port(), packet) for packet in packets))
     until(lambda: charon.dropped() == {"selector": len(forbidden)})
-    assert charon.counters()["opened"]["packets"] == before
+    assert charon.counters().opened.packets == before
     inject(charon, (charon.public, charon.port(), forge.seal(echo(B, A))))
-    until(lambda: charon.counters()["opened"]["packets"] == before + 1)
+    until(lambda: charon.counters().opened.packets == before + 1)
 
 
 class Forge:
     """Seals packets as b would, with the key that charon at b logs (RFC 4106)."""
 
     def __init__(self, tunnel: NatTunnel) -> None:
-        associations = tunnel.counters()["associations"]
+        associations = tunnel.details()["associations"]
         spi = next(each["spi"] for each in associations if each["direction"] == "in")
         material = keys((tunnel.folder / "charon.log").read_text())[spi]
         self._spi, self._key = int(spi, 16), bytes.fromhex(material)
