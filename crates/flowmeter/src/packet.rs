@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use hawser_wire::{
     Malformed, ip,
     ipv4::protocol::{TCP, UDP},
+    tcp,
 };
 
 use crate::tuple::Tuple;
@@ -23,12 +24,6 @@ pub struct Packet {
     pub dscp: u8,
     /// Flags of TCP (byte 13 of its header); 0 for other protocols.
     pub flags: u8,
-}
-
-/// Offsets in a TCP header, bytes (RFC 9293 section 3.1).
-mod tcp_field {
-    pub(super) const DATA_OFFSET: usize = 12;
-    pub(super) const FLAGS: usize = 13;
 }
 
 /// Offset of the length field in a UDP header, bytes (RFC 768).
@@ -87,9 +82,8 @@ impl Transport {
     }
 
     fn tcp(payload: &[u8]) -> Option<Self> {
-        let flags = *payload.get(tcp_field::FLAGS)?;
-        let header_length = u16::from(payload.get(tcp_field::DATA_OFFSET)? >> 4) * 4;
-        Some(Self { ports: ports(payload)?, header_length, flags })
+        let header_length = u16::try_from(tcp::header_len(payload)?).ok()?;
+        Some(Self { ports: ports(payload)?, header_length, flags: tcp::flags(payload)? })
     }
 
     fn udp(payload: &[u8]) -> Option<Self> {

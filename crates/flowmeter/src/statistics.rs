@@ -1,10 +1,11 @@
 //! What is kept of a flow's packets: enough for every feature, in constant memory.
 
+use hawser_wire::tcp::flag;
+
 use crate::{
     distribution::Distribution,
     features::{COUNT, Features},
     packet::Packet,
-    tcp::flag,
 };
 
 /// Packets of one direction.

@@ -1,14 +1,6 @@
 //! How far a TCP connection is, seen from the middle, by the state machine of flowtbag.
 
-/// Bits of TCP's flags field.
-pub(crate) mod flag {
-    pub(crate) const FIN: u8 = 0x01;
-    pub(crate) const SYN: u8 = 0x02;
-    pub(crate) const RST: u8 = 0x04;
-    pub(crate) const PSH: u8 = 0x08;
-    pub(crate) const ACK: u8 = 0x10;
-    pub(crate) const URG: u8 = 0x20;
-}
+use hawser_wire::tcp::flag;
 
 /// State of one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,9 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{ACK, FIN, RST, Random, SYN, packet, traffic, tuple};
+use common::{Random, packet, traffic, tuple};
 use hawser_flowmeter::{FlowTable, Packet, Reason, Record, Settings, features::NAMES};
+use hawser_wire::tcp::flag::{ACK, FIN, RST, SYN};
 use proptest::prelude::*;
 
 fn records(settings: Settings, packets: &[(u64, Packet)]) -> (FlowTable, Vec<Record>) {

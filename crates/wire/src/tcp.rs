@@ -45,13 +45,21 @@ pub(crate) mod field {
 }
 
 /// Bits of the flags field.
-pub(crate) mod flag {
-    pub(crate) const FIN: u8 = 0x01;
-    pub(crate) const SYN: u8 = 0x02;
-    pub(crate) const RST: u8 = 0x04;
-    pub(crate) const PSH: u8 = 0x08;
-    pub(crate) const ACK: u8 = 0x10;
-    pub(crate) const CWR: u8 = 0x80;
+pub mod flag {
+    /// No more data from the sender.
+    pub const FIN: u8 = 0x01;
+    /// Synchronize sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgment field is significant.
+    pub const ACK: u8 = 0x10;
+    /// The urgent pointer is significant.
+    pub const URG: u8 = 0x20;
+    /// Congestion window reduced.
+    pub const CWR: u8 = 0x80;
 }
 
 /// Kinds of options (RFC 9293 section 3.2). The first two have no length.
@@ -91,9 +99,17 @@ impl Segment {
     }
 }
 
-/// Length of the header at the start of `segment`, options included, by its data offset.
-pub(crate) fn header_len(segment: &[u8]) -> Option<usize> {
+/// Length of the header at the start of `segment`, options included, by its data offset. `None` if that is
+/// cut off.
+#[must_use]
+pub fn header_len(segment: &[u8]) -> Option<usize> {
     Some(usize::from(segment.get(field::DATA_OFFSET)? >> 4) * 4)
+}
+
+/// The flags of the header at the start of `segment`, see [`flag`]. `None` if they are cut off.
+#[must_use]
+pub fn flags(segment: &[u8]) -> Option<u8> {
+    segment.get(field::FLAGS).copied()
 }
 
 /// Whether pure acknowledgement `newer` makes `older`, of the same connection, redundant: it acknowledges

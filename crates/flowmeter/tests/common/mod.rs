@@ -5,13 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use hawser_flowmeter::{Packet, Tuple};
-
-pub(crate) const FIN: u8 = 0x01;
-pub(crate) const SYN: u8 = 0x02;
-pub(crate) const RST: u8 = 0x04;
-pub(crate) const PSH: u8 = 0x08;
-pub(crate) const ACK: u8 = 0x10;
-pub(crate) const URG: u8 = 0x20;
+use hawser_wire::tcp::flag::{ACK, FIN, PSH, RST, SYN, URG};
 
 /// xorshift64*.
 pub(crate) struct Random(pub(crate) u64);
