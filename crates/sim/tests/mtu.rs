@@ -259,23 +259,23 @@ impl Lossy for Vec<Wire> {
     }
 }
 
+/// Moves a gateway's end of a path to an interface with another MTU, while nothing passes.
+fn move_to_mtu(gateways: &mut Gateways, mtu: u16, address: u8) {
+    gateways.set_max_datagram(0, mtu - 28);
+    gateways.set_address(0, 0, Some(address));
+    gateways.cut(0, true);
+    gateways.run(20 * SECOND);
+    gateways.cut(0, false);
+    gateways.run(10 * SECOND);
+}
+
 #[test]
 fn a_path_that_moves_to_an_interface_with_a_larger_mtu_uses_it() {
     let mut gateways = gateways(&[1500], OPTIONS);
     gateways.run(5 * SECOND);
     assert!(fits(gateways.mtu(0), 1500), "{:?}", gateways.mtu(0));
-    gateways.set_max_datagram(0, 1280 - 28);
-    gateways.set_address(0, 0, Some(8));
-    gateways.cut(0, true);
-    gateways.run(20 * SECOND);
-    gateways.cut(0, false);
-    gateways.run(10 * SECOND);
+    move_to_mtu(&mut gateways, 1280, 8);
     assert!(fits(gateways.mtu(0), 1280), "{:?}", gateways.mtu(0));
-    gateways.set_max_datagram(0, 1500 - 28);
-    gateways.set_address(0, 0, Some(9));
-    gateways.cut(0, true);
-    gateways.run(20 * SECOND);
-    gateways.cut(0, false);
-    gateways.run(10 * SECOND);
+    move_to_mtu(&mut gateways, 1500, 9);
     assert!(fits(gateways.mtu(0), 1500), "{:?}", gateways.mtu(0));
 }
