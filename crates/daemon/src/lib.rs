@@ -1,6 +1,8 @@
-//! Parts shared by the processes of all roles: configuration, control API server, exit codes.
+//! Parts shared by the processes of all roles: configuration, control API server, capture
+//! files, exit codes.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod config;
 pub mod control;
 pub mod failure;

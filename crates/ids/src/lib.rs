@@ -1,7 +1,6 @@
 //! Role `flows`: writes the flow records of a capture, scored by a model if one is given.
 #![forbid(unsafe_code)]
 
-mod capture;
 mod records;
 
 use std::{
@@ -11,9 +10,14 @@ use std::{
 };
 
 use anyhow::Context;
-use hawser_daemon::{config, failure::Failure};
+use hawser_daemon::{
+    capture::{self, Captured, DataLink},
+    config,
+    failure::Failure,
+};
 use hawser_flowmeter::{Counters, FlowTable, Packet, Record, Settings, features::NAMES};
 use hawser_trees::Model;
+use hawser_wire::ethernet::{self, ethertype};
 
 use crate::records::Records;
 
@@ -94,18 +98,40 @@ fn write<W: Write>(args: &Args, mut records: Records<W>) -> Result<(), Failure> 
         }
     };
     let mut ignored = 0_u64;
-    capture::read(&args.capture, |time, packet| {
-        match packet.and_then(|bytes| Packet::parse(bytes).ok()) {
-            Some(packet) => table.observe(time, &packet, &mut emit),
+    let read: Result<(), capture::Error> = capture::read(&args.capture, |captured| {
+        match flow_packet(&captured) {
+            Some((time, packet)) => table.observe(time, &packet, &mut emit),
             None => ignored += 1,
         }
-    })
-    .map_err(|source| config::Error::Read { path: args.capture.clone(), source })?;
+        Ok(())
+    });
+    read.map_err(|error| config::Error::Read {
+        path: args.capture.clone(),
+        source: io::Error::other(error),
+    })?;
     table.finish(&mut emit);
     report(table.counters(), ignored);
     match records.finish() {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()), // as `head` leaves it
         written => Ok(written.context("output")?),
+    }
+}
+
+/// Time in microseconds and packet of a frame that has both.
+fn flow_packet(captured: &Captured<'_>) -> Option<(u64, Packet)> {
+    let time = u64::try_from(captured.time?.as_micros()).ok()?;
+    Some((time, Packet::parse(ip_packet(captured)?).ok()?))
+}
+
+/// The IP packet in a frame. Frames of unknown link layers have none.
+fn ip_packet<'a>(captured: &Captured<'a>) -> Option<&'a [u8]> {
+    match captured.link {
+        DataLink::ETHERNET => {
+            let frame = ethernet::Frame::parse(captured.data)?;
+            matches!(frame.ethertype(), ethertype::IPV4 | ethertype::IPV6).then(|| frame.payload())
+        }
+        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => Some(captured.data),
+        _ => None,
     }
 }
 
@@ -115,7 +141,7 @@ fn report(counters: Counters, ignored: u64) {
     let Counters { packets, reordered, flows, evicted } = counters;
     eprintln!(
         "{flows} flows of {packets} packets; not counted: {reordered} older than the one before in \
-         their flow, {ignored} not IP; {evicted} flows evicted"
+         their flow, {ignored} not IP or without a time; {evicted} flows evicted"
     );
 }
 

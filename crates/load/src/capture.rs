@@ -1,18 +1,18 @@
-//! Capture files: writing pcap, reading pcap and pcapng.
+//! Capture files: writing what was received, reading what is replayed.
 
 use std::{
     borrow::Cow,
     fs::File,
-    io::{self, BufReader, BufWriter, Read, Seek, Write},
+    io::{self, BufWriter, Write},
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use hawser_bpf::layout::{FRAME_MAX, Frame};
+use hawser_daemon::capture;
 use pcap_file::{
     DataLink, TsResolution,
-    pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter},
-    pcapng::{Block, PcapNgReader},
+    pcap::{PcapHeader, PcapPacket, PcapWriter},
 };
 
 use crate::clock;
@@ -64,11 +64,8 @@ impl<W: Write> CaptureFile<W> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// It cannot be read.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// It is no capture file.
-    #[error("neither pcap nor pcapng: {0}")]
-    Format(#[from] pcap_file::PcapError),
+    #[error(transparent)]
+    Unreadable(#[from] capture::Error),
     /// It has no frames.
     #[error("no frames in it")]
     Empty,
@@ -84,29 +81,8 @@ pub(super) enum Error {
 
 /// Reads the frames of a pcap or pcapng file.
 pub(super) fn read(path: &Path) -> Result<Vec<Frame>, Error> {
-    let mut file = BufReader::new(File::open(path)?);
-    let mut magic = [0; 4];
-    file.read_exact(&mut magic)?;
-    file.rewind()?;
     let mut frames = Vec::new();
-    if magic == [0x0a, 0x0d, 0x0d, 0x0a] {
-        let mut reader = PcapNgReader::new(file)?;
-        while let Some(block) = reader.next_block() {
-            match block? {
-                Block::EnhancedPacket(packet) => {
-                    add(&mut frames, packet.original_len, &packet.data)?;
-                }
-                Block::SimplePacket(packet) => add(&mut frames, packet.original_len, &packet.data)?,
-                _ => (),
-            }
-        }
-    } else {
-        let mut reader = PcapReader::new(file)?;
-        while let Some(packet) = reader.next_packet() {
-            let packet = packet?;
-            add(&mut frames, packet.orig_len, &packet.data)?;
-        }
-    }
+    capture::read(path, |captured| add(&mut frames, captured.length, captured.data))?;
     if frames.is_empty() { Err(Error::Empty) } else { Ok(frames) }
 }
 
