@@ -20,7 +20,7 @@ _SHORTEST = 1 / 30
 1 million frames/s 1/60 took up to 0.29 of the trial seconds of a binary search, 1/30 up to 0.21."""
 
 _SHORTEST_OF_SEVERAL = 1.0
-"""Seconds of the first trials at least where several decide: to start one takes as long."""
+"""Seconds of the first trials, at least, where several decide."""
 
 _LOW_LOAD = 1 / 10
 """The trial at the minimum load is to find broken paths, not to decide anything."""
