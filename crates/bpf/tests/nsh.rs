@@ -422,7 +422,7 @@ fn a_trace_tells_each_step() {
 }
 
 fn firewall(flows: u32, idle: Duration) -> Chain {
-    let guard = Some(Guard { flows, idle });
+    let guard = Some(Guard { flows, idle, tcp_idle: idle, picks_up: false });
     chain(Role { serves: true, guard, ..Role::default() })
 }
 
@@ -465,7 +465,7 @@ fn a_firewall_does_not_guess_ports() {
     chain.guard(&[(to_ports(80..=80), Action::Deny)], Action::Allow).unwrap();
     let at = 14 + 24 + 14;
     let mut fragment = guarded((9, 80), false);
-    fragment[at + 6] = 0x20;
+    fragment[at + 7] = 2;
     assert_eq!(cause(&chain, &fragment), "fragment");
     let mut malformed = guarded((9, 80), false);
     malformed[at] = 0x44;

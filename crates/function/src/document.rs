@@ -94,7 +94,8 @@ pub(crate) struct Firewall {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Remember {
-    /// Flows at most; the least recently used one is evicted.
+    /// Established flows at most; the least recently used one is evicted. Flows that are not yet answered have a table
+    /// of a quarter of this, so that a flood of new flows evicts no established one.
     #[serde(default = "remembered_flows")]
     #[schemars(range(min = 1, max = 4_000_000))]
     pub(crate) flows: u32,
@@ -102,6 +103,14 @@ pub(crate) struct Remember {
     #[serde(default = "remembered_s")]
     #[schemars(range(min = 1, max = 864_000))]
     pub(crate) idle_s: u32,
+    /// The same of an established TCP connection (RFC 5382 section 5).
+    #[serde(default = "remembered_tcp_s")]
+    #[schemars(range(min = 1, max = 864_000))]
+    pub(crate) tcp_idle_s: u32,
+    /// TCP connections that the rules allow may begin in mid-stream, so that they survive a restart. Without, they
+    /// begin with a SYN, and other segments are dropped and counted as `tcp_state`.
+    #[serde(default)]
+    pub(crate) pick_up: bool,
 }
 
 fn remembered_flows() -> u32 {
@@ -110,6 +119,10 @@ fn remembered_flows() -> u32 {
 
 fn remembered_s() -> u32 {
     300
+}
+
+fn remembered_tcp_s() -> u32 {
+    7440
 }
 
 /// Rules of a firewall. The first rule that matches applies.

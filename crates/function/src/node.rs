@@ -199,9 +199,12 @@ impl Node {
 }
 
 fn tracking(firewall: &Firewall) -> Guard {
-    let known = firewall.remember;
-    let idle = Duration::from_secs(known.map_or(0, |remember| remember.idle_s.into()));
-    Guard { flows: known.map_or(0, |remember| remember.flows), idle }
+    firewall.remember.map_or_else(Guard::default, |remember| Guard {
+        flows: remember.flows,
+        idle: Duration::from_secs(remember.idle_s.into()),
+        tcp_idle: Duration::from_secs(remember.tcp_idle_s.into()),
+        picks_up: remember.pick_up,
+    })
 }
 
 /// Indices and properties of the ports' interfaces.

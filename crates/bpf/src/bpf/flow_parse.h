@@ -23,6 +23,11 @@
 #define FLOW_SEGMENTS 4 /* routing type of a segment routing header */
 #define ETH_P_QINQ_OLD 0x9100 /* tag before IEEE 802.1ad */
 #define PPPOE_HEADER 6
+#define ICMP_HEADER 8
+#define ICMP_UNREACHABLE 3
+#define ICMP_TIME_EXCEEDED 11
+#define ICMP_PARAMETER_PROBLEM 12
+#define ICMPV6_INFORMATIONAL 128
 #define PPP_IPV4 0x0021
 #define PPP_IPV6 0x0057
 
@@ -43,7 +48,7 @@ struct flow_headers {
 	__u8 more; /* whether further fragments follow */
 	__u8 segments; /* whether there is a segment routing header (RFC 8754) */
 	__be16 type; /* EtherType behind tags; 0: opaque */
-	__u16 pad;
+	__u16 length; /* from the upper-layer header to the end of the packet by its IP header, bytes */
 };
 
 /* The packet being parsed. */
@@ -54,12 +59,14 @@ struct flow_packet {
 	struct flow_headers *headers;
 };
 
-static __always_inline void flow_upper(struct flow_packet *p, void *at)
+/* `length`: of the IP packet from `from` on. */
+static __always_inline void flow_upper(struct flow_packet *p, void *at, void *from, __u16 length)
 {
-	__u64 offset = at - p->data;
+	__u64 offset = at - p->data, before = at - from;
 
-	asm volatile("" : "+r"(offset)); /* pointers are subtracted in 64 bits */
+	asm volatile("" : "+r"(offset), "+r"(before)); /* pointers are subtracted in 64 bits */
 	p->headers->upper = offset;
+	p->headers->length = length > before ? length - before : 0;
 }
 
 /* TCP, UDP and SCTP have their ports at the same offset. */
@@ -68,7 +75,6 @@ static __always_inline enum flow_kind flow_ports(struct flow_packet *p, void *at
 	struct flow *f = p->flow;
 	__be16 *ports = at;
 
-	flow_upper(p, at);
 	if (f->protocol != IPPROTO_TCP && f->protocol != IPPROTO_UDP && f->protocol != IPPROTO_SCTP)
 		return FLOW_COMPLETE;
 	if ((void *)(ports + 2) > p->end)
@@ -93,13 +99,13 @@ static __always_inline enum flow_kind flow_ipv4(struct flow_packet *p, void *at)
 	f->protocol = ip->protocol;
 	f->dscp = ip->tos >> 2;
 	fragment = bpf_ntohs(ip->frag_off);
+	flow_upper(p, at + ip->ihl * 4, at, bpf_ntohs(ip->tot_len));
 	if (!(fragment & (FLOW_MORE_FRAGMENTS | FLOW_FRAGMENT_OFFSET)))
 		return flow_ports(p, at + ip->ihl * 4);
 	/* All fragments belong to one flow without ports, which only the first has. */
 	h->id = ip->id;
 	h->offset = (fragment & FLOW_FRAGMENT_OFFSET) * 8;
 	h->more = fragment & FLOW_MORE_FRAGMENTS ? 1 : 0;
-	flow_upper(p, at + ip->ihl * 4);
 	return FLOW_FRAGMENT;
 }
 
@@ -110,7 +116,7 @@ static __always_inline int flow_is_extension(__u8 protocol)
 }
 
 /* Behind a fragment header (RFC 8200 section 4.5). A packet that is no fragment may have one (RFC 6946). */
-static __always_inline enum flow_kind flow_after_fragment(struct flow_packet *p, __u8 *at)
+static __always_inline enum flow_kind flow_after_fragment(struct flow_packet *p, __u8 *at, struct ipv6hdr *ip)
 {
 	struct flow_headers *h = p->headers;
 	__u16 offset = bpf_ntohs(*(__be16 *)(at + 2));
@@ -120,10 +126,8 @@ static __always_inline enum flow_kind flow_after_fragment(struct flow_packet *p,
 	h->more = offset & 1;
 	if (flow_is_extension(p->flow->protocol))
 		return h->offset || h->more ? FLOW_FRAGMENT : FLOW_HIDDEN;
-	if (!h->offset && !h->more)
-		return flow_ports(p, at + 8);
-	flow_upper(p, at + 8);
-	return FLOW_FRAGMENT;
+	flow_upper(p, at + 8, ip + 1, bpf_ntohs(ip->payload_len));
+	return h->offset || h->more ? FLOW_FRAGMENT : flow_ports(p, at + 8);
 }
 
 static __always_inline enum flow_kind flow_ipv6(struct flow_packet *p, void *at)
@@ -140,13 +144,15 @@ static __always_inline enum flow_kind flow_ipv6(struct flow_packet *p, void *at)
 	f->dscp = (bpf_ntohs(*(__be16 *)at) >> 6) & 63;
 	for (int i = 0; i < FLOW_EXTENSIONS; i++) {
 		header = f->protocol;
-		if (!flow_is_extension(header))
+		if (!flow_is_extension(header)) {
+			flow_upper(p, next, ip + 1, bpf_ntohs(ip->payload_len));
 			return flow_ports(p, next);
+		}
 		if ((void *)(next + 8) > p->end)
 			return FLOW_MALFORMED;
 		f->protocol = next[0];
 		if (header == IPPROTO_FRAGMENT)
-			return flow_after_fragment(p, next);
+			return flow_after_fragment(p, next, ip);
 		if (header == IPPROTO_ROUTING && next[2] == FLOW_SEGMENTS)
 			p->headers->segments = 1;
 		next += 8 + next[1] * 8; /* RFC 8200 section 4.3 */
@@ -260,6 +266,28 @@ __noinline int flow_parse(struct xdp_md *ctx, __u32 offset, __u32 is_frame, stru
 	__builtin_memset(f, 0, sizeof(*f));
 	__builtin_memset(h, 0, sizeof(*h));
 	return is_frame ? flow_frame(&p, at) : flow_ip(&p, at);
+}
+
+/* Whether a message of this type is an error that quotes a packet. */
+static __always_inline int flow_is_error(const struct flow *f, __u8 type)
+{
+	if (f->protocol == IPPROTO_ICMPV6)
+		return type < ICMPV6_INFORMATIONAL;
+	return type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM;
+}
+
+/* The flow of the packet that an ICMP error quotes (RFC 792, RFC 4443 section 2.1). Returns whether it is one. */
+static __always_inline int flow_quoted(struct xdp_md *ctx, const struct flow *f, struct flow_headers *h,
+				       struct flow *quoted)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u8 *type = data + (h->upper & FLOW_OFFSET_MAX);
+
+	if ((f->protocol != IPPROTO_ICMP && f->protocol != IPPROTO_ICMPV6) || !h->upper || h->offset)
+		return 0;
+	if ((void *)(type + ICMP_HEADER) > end || !flow_is_error(f, *type))
+		return 0;
+	return flow_parse(ctx, h->upper + ICMP_HEADER, 0, quoted, h) < FLOW_NOT_IP;
 }
 
 /* Swaps source and destination. */

@@ -53,13 +53,23 @@ pub struct Role {
 }
 
 /// Connection tracking of a firewall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
-    /// Flows at most; the least recently used is evicted. 0: stateless, rules apply to each packet.
+    /// Established flows at most, and a quarter of it, but at least 1024, that are not established; the least recently
+    /// used is evicted. 0: stateless, rules apply to each packet.
     pub flows: u32,
     /// Idle time after which a flow expires.
     pub idle: Duration,
+    /// The same of established TCP connections.
+    pub tcp_idle: Duration,
+    /// TCP connections may begin in mid-stream.
+    pub picks_up: bool,
 }
+
+/// Opening flows at least.
+const OPENING_MIN: u32 = 1024;
+/// Datagrams whose fragments a firewall knows at most.
+const FRAGMENTS: u32 = 16_384;
 
 /// Action of a firewall rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +116,7 @@ causes! {
     failed,
     /// Denied by a firewall rule.
     denied,
-    /// Fragment at a firewall: without ports, which rules may match.
+    /// Fragment at a firewall, of a datagram whose first fragment was not allowed, or that overlaps it.
     fragment,
     /// From an SFC-unaware function, of a flow that was not sent there.
     unknown_flow,
@@ -122,6 +132,10 @@ causes! {
     unknown_forwarder,
     /// May be IP or one of these, but behind more headers than are parsed.
     opaque,
+    /// At a firewall, neither IP nor ARP.
+    not_ip,
+    /// At a firewall, a TCP segment that fits no connection.
+    tcp_state,
 }
 
 /// What happened to a traced packet.
@@ -178,13 +192,20 @@ type Hops = HashMap<MapData, u32, RawHop>;
 impl Chain {
     /// Loads the program without attaching it.
     pub fn load(role: Role) -> Result<Self, Error> {
-        let (flows, idle) = role.guard.map_or((0, Duration::ZERO), |g| (g.flows, g.idle));
-        let idle_ns =
-            if flows == 0 { 0 } else { u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX) };
+        let guard = role.guard.unwrap_or_default();
+        let stateful = guard.flows > 0;
+        let ns = |idle: Duration| u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
+        let idle_ns = if stateful { ns(guard.idle) } else { 0 };
+        let opening = if stateful { (guard.flows / 4).max(OPENING_MIN) } else { 1 };
+        let fragments = if role.guard.is_some() { FRAGMENTS } else { 1 };
         let mut object = object::loader()
             .override_global("guards", &u8::from(role.guard.is_some()), true)
             .override_global("idle_ns", &idle_ns, true)
-            .map_max_entries("states", flows.max(1))
+            .override_global("tcp_idle_ns", &ns(guard.tcp_idle), true)
+            .override_global("picks_up", &u8::from(guard.picks_up), true)
+            .map_max_entries("states", opening)
+            .map_max_entries("established", guard.flows.max(1))
+            .map_max_entries("fragments", fragments)
             .override_global("proxies", &u8::from(role.proxied > 0), true)
             .map_max_entries("proxied", role.proxied.saturating_mul(3).max(1))
             .override_global("serves", &u8::from(role.serves), true)

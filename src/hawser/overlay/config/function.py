@@ -185,7 +185,11 @@ class Remember(Part):
     flows: int = 262_144
     """So many are remembered,"""
     idle_s: int = 300
-    """for so many seconds after their last packet."""
+    """for so many seconds after their last packet,"""
+    tcp_idle_s: int = 7440
+    """or for so many if they are established TCP connections."""
+    pick_up: Annotated[bool, omit(value=False)] = False
+    """Whether TCP connections may begin in mid-stream."""
 
 
 class Tls(Part):

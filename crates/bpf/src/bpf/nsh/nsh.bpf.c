@@ -23,6 +23,7 @@
 #include "edge.h"
 #include "packet.h"
 #include "proxy.h"
+#include "fragments.h"
 #include "states.h"
 #include "transport.h"
 #include "rules.h"
@@ -303,17 +304,20 @@ static __always_inline int back(struct packet *p)
 	return bpf_redirect(p->ctx->ingress_ifindex, 0);
 }
 
-/* Applies the firewall's rules. Returns the cause of a drop, or -1. Packets that are not IP pass. */
-static __always_inline int guard(struct packet *p)
+/* Applies the firewall's rules. Returns the cause of a drop, or -1. Of packets that are not IP, only ARP passes. */
+static __noinline int guard(const struct packet *p)
 {
-	struct flow flow __attribute__((aligned(8)));
+	struct flow flow __attribute__((aligned(8))) = {};
 	struct flow_headers headers = {};
 
+	if (!p)
+		return DROP_FAILED;
 	switch (inner_flow(p, &flow, &headers)) {
-	case FLOW_NOT_IP: return -1;
+	case FLOW_COMPLETE: return admit(p->ctx, &flow, &headers);
+	case FLOW_FRAGMENT: return admit_fragment(p->ctx, &flow, &headers);
+	case FLOW_NOT_IP: return headers.type == bpf_htons(ETH_P_ARP) ? -1 : DROP_NOT_IP;
 	case FLOW_MALFORMED: return DROP_MALFORMED;
-	case FLOW_COMPLETE: return is_allowed(&flow) ? -1 : DROP_DENIED;
-	default: return DROP_FRAGMENT;
+	default: return DROP_OPAQUE;
 	}
 }
 
@@ -455,9 +459,13 @@ static __always_inline struct nsh_proxied *find_flow_or_quoted(
 	const struct packet *p, struct flow *flow, struct flow_headers *headers, enum proxy_found *how)
 {
 	struct nsh_proxied *known = find_flow(flow, how);
+	struct flow quoted __attribute__((aligned(8)));
 
-	if (known || !quoted_flow(p->ctx, flow, headers))
+	if (known || !flow_quoted(p->ctx, flow, headers, &quoted))
 		return known;
+	quoted.dscp = flow->dscp;
+	quoted.port = flow->port;
+	*flow = quoted;
 	known = find_flow(flow, how);
 	if (*how == FOUND_REVERSE)
 		*how = FOUND_SAME;

@@ -35,7 +35,7 @@ enum nsh_drop {
 	DROP_UNCLASSIFIED,
 	DROP_FAILED, /* no headroom, or no such port */
 	DROP_DENIED, /* by a firewall rule */
-	DROP_FRAGMENT, /* at a firewall: without ports, which rules may match */
+	DROP_FRAGMENT, /* at a firewall: of a datagram whose first fragment was not allowed, or overlaps that */
 	DROP_UNKNOWN_FLOW, /* from an SFC-unaware function, of a flow that was not sent there */
 	DROP_SEVERAL_PATHS, /* from an SFC-unaware function with changed addresses that fit several paths */
 	DROP_UNTRUSTED_NSH, /* from a port that is not trusted, as the next two (RFC 8300 section 8) */
@@ -43,6 +43,8 @@ enum nsh_drop {
 	DROP_UNTRUSTED_SRH, /* RFC 8754 section 5.1 */
 	DROP_UNKNOWN_FORWARDER, /* VXLAN-GPE from an address that is no forwarder's */
 	DROP_OPAQUE, /* may be IP or one of these, behind more headers than are parsed */
+	DROP_NOT_IP, /* at a firewall, and not ARP */
+	DROP_TCP_STATE, /* at a firewall: a segment that fits no connection */
 	DROP_CAUSES,
 };
 
@@ -103,11 +105,26 @@ struct nsh_filter {
 	__u8 destination[16];
 };
 
+/* The responder has answered, and then the initiator has spoken again: established. */
+enum nsh_phase { PHASE_OPENING, PHASE_ANSWERED, PHASE_ESTABLISHED, PHASE_CLOSING };
+
 /* State of an allowed flow. Its key has addresses and ports in a fixed order, the same for both directions. */
 struct nsh_state {
 	__u64 last_ns; /* time of the last packet in either direction, CLOCK_MONOTONIC */
 	__u32 rules; /* number of the rule set that allowed it */
-	__u32 turned; /* whether the initiator is the destination of the key */
+	__u32 expected; /* TCP: number by which the initiator acknowledges the responder's SYN */
+	__u8 turned; /* whether the initiator is the destination of the key */
+	__u8 phase;
+	__u8 picked_up; /* TCP: seen in mid-stream first */
+	__u8 finished; /* TCP: bits of the ends that have sent FIN */
+	__u32 pad;
+};
+
+/* A datagram whose first fragment was allowed. */
+struct nsh_fragments {
+	__u64 first_ns;
+	__u32 rules; /* number of the rule set */
+	__u32 length; /* of the first fragment's payload */
 };
 
 /* A flow at an SFC-unaware function, and the NSH to restore. */
@@ -140,7 +157,7 @@ _Static_assert(sizeof(struct nsh_port) == 28, "nsh_port");
 _Static_assert(sizeof(struct nsh_class) == 8 + NSH_HEADER_MAX, "nsh_class");
 _Static_assert(sizeof(struct nsh_count) == 16, "nsh_count");
 _Static_assert(sizeof(struct nsh_filter) == 48, "nsh_filter");
-_Static_assert(sizeof(struct nsh_state) == 16, "nsh_state");
+_Static_assert(sizeof(struct nsh_state) == 24, "nsh_state");
 _Static_assert(sizeof(struct nsh_proxied) == 24 + NSH_HEADER_MAX, "nsh_proxied");
 _Static_assert(sizeof(struct nsh_event) == 72, "nsh_event");
 

@@ -12,12 +12,6 @@
 #include "flow_parse.h"
 #include "nsh.h"
 
-#define ICMP_HEADER 8
-#define ICMP_UNREACHABLE 3
-#define ICMP_TIME_EXCEEDED 11
-#define ICMP_PARAMETER_PROBLEM 12
-#define ICMPV6_INFORMATIONAL 128
-
 const volatile __u8 proxies = 0; /* whether any port has an SFC-unaware function */
 
 /* By flow, with the proxy's number as its port and enum proxy_side in place of the code point. */
@@ -114,33 +108,6 @@ static __always_inline struct nsh_proxied *find_flow(const struct flow *flow, en
 	else if (!known->on)
 		*how = FOUND_SEVERAL;
 	return known;
-}
-
-/* Whether a message of this type is an error that quotes a packet. */
-static __always_inline int is_icmp_error(const struct flow *f, __u8 type)
-{
-	if (f->protocol == IPPROTO_ICMPV6)
-		return type < ICMPV6_INFORMATIONAL;
-	return type == ICMP_UNREACHABLE || type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETER_PROBLEM;
-}
-
-/* Replaces the flow of an ICMP error, whose headers are `h`, by the flow of the packet that it quotes (RFC 792, RFC 4443
- * section 2.1). */
-static __always_inline int quoted_flow(struct xdp_md *ctx, struct flow *f, struct flow_headers *h)
-{
-	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u8 *type = data + (h->upper & FLOW_OFFSET_MAX);
-	__u16 port = f->port;
-
-	if ((f->protocol != IPPROTO_ICMP && f->protocol != IPPROTO_ICMPV6) || !h->upper || h->offset)
-		return 0;
-	if ((void *)(type + ICMP_HEADER) > end || !is_icmp_error(f, *type))
-		return 0;
-	if (flow_parse(ctx, h->upper + ICMP_HEADER, 0, f, h) >= FLOW_NOT_IP)
-		return 0;
-	f->dscp = SIDE_BOTH;
-	f->port = port;
-	return 1;
 }
 
 #endif

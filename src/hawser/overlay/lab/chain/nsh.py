@@ -261,7 +261,8 @@ def _function(instance: Instance) -> ForwarderDaemon | FirewallDaemon:
     firewall = Firewall(
         rules_file=PurePosixPath(file),
         otherwise=spec.otherwise or Action.ALLOW,
-        remember=Remember() if spec.stateful else None,
+        # A restarted firewall, or the instance that takes over, goes on with connections.
+        remember=Remember(pick_up=True) if spec.stateful else None,
         rest=_rest(name, spec.rest) if spec.rest else None,
     )
     rules = tuple(FirewallRule(action=rule.action, **_looks(rule)) for rule in spec.rules)
