@@ -13,12 +13,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hawser.driver.local import LocalDriver, LocalLab
 from hawser.overlay.lab import network
-from hawser.probe.base import Context
+from hawser.probe.base import Context, Probe
 from hawser.probe.evidence import EvidenceRecorder, counted
 from hawser.probe.iperf3 import Iperf3Probe
 from hawser.report.evidence import gather, ways
@@ -33,6 +34,7 @@ from lab.waiting import until
 
 FUNCTION = PROGRAMS / "slow_function.py"
 GENERATOR = PROGRAMS / "slow_generator.py"
+PACED = PROGRAMS / "paced_tcp.py"
 
 WORKFLOW = """\
 hawser: 1
@@ -131,7 +133,52 @@ def slow_generator(lab: LocalLab) -> Iterator[None]:
     yield
 
 
+@dataclass(frozen=True)
+class PacedTransfer:
+    """Measures nothing, but sends over TCP, and pauses after each piece at either end."""
+
+    sent: tuple[int, float]
+    """Bytes of a piece, and the pause after it in seconds."""
+    received: tuple[int, float]
+
+    def measure(self, context: Context) -> list[Sample]:
+        h1, h2 = context.lab.nodes["h1"], context.lab.nodes["h2"]
+        python = [sys.executable, "-S", "-E", str(PACED)]
+        receiver = h2.start([*python, "receive", "5998", "2.5", *map(str, self.received)])
+        try:
+            until(lambda: "5998" in h2.run(["ss", "-Hltn"], timeout=60).stdout)
+            context.started()
+            sender = [*python, "send", "10.255.0.6", "5998", "2", *map(str, self.sent)]
+            h1.run(sender, timeout=60)
+        finally:
+            receiver.stop()
+        return []
+
+    def seconds(self) -> float:
+        return 2.0
+
+
+@contextmanager
+def slow_reader(lab: LocalLab) -> Iterator[None]:
+    """Stands for a receiver that takes 2 kB every 10 ms, while the sender never pauses."""
+    yield
+
+
+@contextmanager
+def slow_writer(lab: LocalLab) -> Iterator[None]:
+    """Stands for a sender that has 20 kB every 50 ms, while the receiver never pauses."""
+    yield
+
+
 Setup = Callable[[LocalLab], Any]
+
+
+STAND_INS: dict[Setup, Probe] = {
+    slow_generator: SlowGenerator(),
+    slow_reader: PacedTransfer((60_000, 0), (2_000, 0.01)),
+    slow_writer: PacedTransfer((20_000, 0.05), (60_000, 0)),
+}
+"""What is measured instead of iperf3."""
 
 
 def measured(
@@ -145,7 +192,7 @@ def measured(
         stack.callback(lab.destroy)
         for setup in setups:
             stack.enter_context(setup(lab))
-        probe = SlowGenerator() if slow_generator in setups else Iperf3Probe(measurement)
+        probe = next((STAND_INS[s] for s in setups if s in STAND_INS), Iperf3Probe(measurement))
         with EvidenceRecorder(lab, "m", ("h1", "h2"), counted(measurement)) as evidence:
             found = probe.measure(Context(lab, "m", raw, evidence.begin))
             samples = evidence.finish()
@@ -233,6 +280,21 @@ LIMITED: dict[str, tuple[str, str, tuple[str, ...], tuple[Setup, ...]]] = {
         "window",
         "h2",
         (*TCP, *FAR, "topology.nodes.h2.sysctl={net.ipv4.tcp_rmem: 4096 16384 16384}"),
+        (),
+    ),
+    "receiver that reads slowly": ("receiver", "h2", TCP, (slow_reader,)),
+    "sender that has little to send": ("generator", "h1", TCP, (slow_writer,)),
+}
+SEVERAL: dict[str, tuple[set[tuple[str, str]], tuple[str, ...], tuple[Setup, ...]]] = {
+    # kinds and elements that limit, each by itself
+    "two links, the second half as fast as the first": (
+        {("rate", "link:x:forward"), ("rate", "link:y:forward")},
+        (
+            *udp("80 Mbit/s"),
+            *SLOW_LINK,
+            "topology.links.x.rate=40 Mbit/s",
+            "topology.links.x.queue=60 kB",
+        ),
         (),
     ),
 }

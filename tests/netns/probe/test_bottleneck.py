@@ -18,7 +18,7 @@ import pytest
 from hawser.driver.local import LocalDriver
 from hawser.node.netns import cgroup
 from hawser.stats.evidence import Program
-from lab.run.bottleneck import FREE, LIMITED, judged, scenario
+from lab.run.bottleneck import FREE, LIMITED, SEVERAL, judged, scenario
 
 pytestmark = [
     pytest.mark.root,
@@ -45,6 +45,15 @@ def test_the_limit_is_named(name: str, driver: LocalDriver, lab_name: str, tmp_p
     about = scenario(*overrides, *FURTHER.get(name, ()))
     verdict = judged(driver, lab_name, tmp_path, about, *setups)
     assert (kind, element) in {(cause.kind, cause.element) for cause in verdict.limits}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_each_of_several_limits_is_named(
+    name: str, driver: LocalDriver, lab_name: str, tmp_path: Path
+) -> None:
+    limits, overrides, setups = SEVERAL[name]
+    verdict = judged(driver, lab_name, tmp_path, scenario(*overrides), *setups)
+    assert {(cause.kind, cause.element) for cause in verdict.limits} >= limits
 
 
 @pytest.mark.parametrize("name", FREE)
