@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _MODULES: Final = {
-    "agent": "websockets",
-    "controller": "alembic",
-    "openflow": "os_ken",
-    "png": "matplotlib",
-    "query": "duckdb",
-    "search": "MLRsearch",
+    "agent": ("websockets",),
+    "controller": ("alembic", "dns"),
+    "openflow": ("os_ken",),
+    "png": ("matplotlib",),
+    "query": ("duckdb",),
+    "search": ("MLRsearch",),
 }
-"""A module of each extra: if it can be imported, the extra is installed."""
+"""Modules of each extra: if all can be imported, the extra is installed."""
 
 
 def need(name: str, root: Path = _ROOT) -> None:
@@ -33,17 +33,21 @@ def need(name: str, root: Path = _ROOT) -> None:
     Raises:
         LackingError: it is missing and cannot be installed.
     """
-    if find_spec(_MODULES[name]):
+    if _is_installed(name):
         return
     setup = root / "tools" / "setup"
     if Path(sys.prefix) != root / ".venv" or not setup.exists():
         raise LackingError([f"Python packages: pip install -r requirements-{name}.lock"])
     done = subprocess.run([str(setup), "--extra", name], stdin=subprocess.DEVNULL, check=False)
     importlib.invalidate_caches()
-    if done.returncode or not find_spec(_MODULES[name]):
+    if done.returncode or not _is_installed(name):
         raise LackingError(
             [f"Python packages of requirements-{name}.lock: tools/setup --extra {name}, online"]
         )
+
+
+def _is_installed(name: str) -> bool:
+    return all(find_spec(module) for module in _MODULES[name])
 
 
 def need_for(workflow: Workflow) -> None:

@@ -1,4 +1,4 @@
-"""`hawser controller paths` and `explain`: what was chosen automatically, and the way of a flow."""
+"""`hawser controller paths`, `names` and `explain`: what was chosen, and the way of a flow."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
     """Add the commands to those of a controller."""
     app.command("explain")(explain)
     app.command("paths")(paths)
+    app.command("names")(names)
 
 
 def explain(
@@ -69,6 +70,32 @@ def paths(
             output.line(f"{each['number']}  {each['time']}  {each['reason']}")
     else:
         _show(found)
+
+
+def names(
+    url: remote.UrlOption = remote.URL,
+    authority: remote.AuthorityOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Show the DNS names of applications, and the addresses they resolve to."""
+    found = remote.client(url, authority).ask("GET", "/v1/names")
+    if as_json:
+        output.document(found)
+        return
+    rows = [
+        (
+            each["name"],
+            " ".join(each["applications"]),
+            " ".join(_address(address) for address in each["addresses"]) or "-",
+            each["error"] or "",
+        )
+        for each in found
+    ]
+    output.show(output.table(("name", "applications", "addresses (* has rules)", "error"), rows))
+
+
+def _address(found: dict[str, Any]) -> str:
+    return f"{found['address']}*" if found["used"] else str(found["address"])
 
 
 def _show(found: dict[str, Any]) -> None:

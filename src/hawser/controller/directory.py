@@ -21,7 +21,7 @@ from typing import Annotated
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, IPvAnyAddress, StringConstraints, ValidationError
 
 from hawser.control.https import address_of
 from hawser.control.link import SERVER_NAME
@@ -113,6 +113,8 @@ class Settings(Model):
     """For networks with `overlay.paths: automatic`."""
     others: Annotated[tuple[ControllerUrl, ...], Field(max_length=16)] = ()
     """URLs of the other controllers of the database, which are asked for their statistics."""
+    dns_servers: Annotated[tuple[IPvAnyAddress, ...], Field(max_length=8)] = ()
+    """Addresses of DNS servers that resolve names of applications; else those of the system."""
     remote_write: Target | None = None
     """Where statistics are sent, besides being stored here."""
 

@@ -18,6 +18,7 @@ from hawser.controller.api.connection import MOST, Connection
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory, Settings, open_context, utc_now
 from hawser.controller.errors import DirectoryError
+from hawser.controller.jobs.names import NameResolution, Resolver, resolving
 from hawser.controller.jobs.paths import PathConfiguration, choosing
 from hawser.controller.jobs.upkeep import upkeep
 from hawser.controller.link.server import Server
@@ -89,7 +90,10 @@ async def _serve(directory: Directory) -> None:
         file = directory.statistics / "remote-write.json"
         jobs = upkeep(context.statistics, settings.remote_write, file)
         paths = choosing(_path_configuration(context, settings), changed)
-        async with servers[0].serving(directory), jobs, paths:
+        resolver = Resolver(map(str, settings.dns_servers))
+        work = NameResolution(context.database, context.clock, resolver)
+        names = resolving(work, changed)
+        async with servers[0].serving(directory), jobs, paths, names:
             yield
         context.close()
 

@@ -15,6 +15,9 @@ Ports = tuple[Annotated[int, Field(ge=0, le=65_535)], Annotated[int, Field(ge=0,
 PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17}
 """Protocols above IP by name, with their numbers."""
 
+RULES = 256
+"""Most rules of a classifier."""
+
 
 class Match(Model):
     """Properties of packets; a property that is left out matches all."""

@@ -5,7 +5,7 @@
     policy:
       I: {applications: [voice], labels: [fibre], otherwise: any}
 
-What gateways cannot enforce yet (`names`, `chain`) is described too, and refused
+What gateways cannot enforce yet (`chain`) is described too, and refused
 (`spec.check.policy`): a policy that is only written down would be worse than none.
 """
 
@@ -37,7 +37,7 @@ class Application(Model):
     addresses: Annotated[tuple[IPv4Network, ...], Field(max_length=128)] = ()
     """Where its servers are."""
     names: Annotated[tuple[DnsName, ...], Field(max_length=128)] = ()
-    """DNS names of its servers. Gateways cannot match them yet."""
+    """DNS names of its servers, which the controller resolves."""
     protocol: Literal["tcp", "udp", "icmp"] | None = None
     """Protocol above IP; any if left out."""
     ports: Ports | None = None

@@ -87,7 +87,8 @@ def policy_classes(network: Network) -> Mapping[str, ClassRule]:
 def _rules(name: str, found: Application, traffic: TrafficType) -> Mapping[str, ClassRule]:
     """Match what goes to the servers, and at their own branch what comes from them."""
     rules: dict[str, ClassRule] = {}
-    for number, address in enumerate(found.addresses or (None,)):
+    anywhere = () if found.names else (None,)  # names may have no addresses yet
+    for number, address in enumerate(found.addresses or anywhere):
         there = ClassRule(
             destination=address,
             protocol=found.protocol,

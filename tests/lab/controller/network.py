@@ -157,6 +157,10 @@ class Controller(Program):
         client = ApiClient(URL, trust, self._session or None)
         return self._threads.submit(client.ask, method, path, body).result()
 
+    def within(self, function: Callable[[], T]) -> T:
+        """Call a function on the controller's machine."""
+        return self._threads.submit(function).result()
+
     def patch(self, change: Any) -> Any:  # noqa: ANN401 (JSON)
         """Change the network."""
         return self.ask("PATCH", "/v1/network", {"patch": change, "reason": "a test"})
@@ -196,6 +200,13 @@ class Branch(Program):
 
     def status(self) -> dict[str, Any]:
         code, text = control.ask(self.directory / "gateway.sock", "GET", "/v1/status")
+        assert code == 200, text
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def configuration(self) -> dict[str, Any]:
+        """The configuration that `hawserd` has."""
+        code, text = control.ask(self.directory / "gateway.sock", "GET", "/v1/config")
         assert code == 200, text
         found: dict[str, Any] = json.loads(text)
         return found

@@ -20,7 +20,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with its own environment, in which an extra's module is not installed."""
     (tmp_path / "tools").mkdir()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
-    monkeypatch.setattr(extras, "_MODULES", {"query": "module_of_an_extra"})
+    monkeypatch.setattr(extras, "_MODULES", {"query": ("module_of_an_extra",)})
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 

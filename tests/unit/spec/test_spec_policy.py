@@ -221,7 +221,7 @@ def test_what_gateways_cannot_do_is_refused_at_its_place(
 @pytest.mark.parametrize(
     ("application", "field", "message"),
     [
-        ("{names: [example.org]}", "names", "cannot match DNS names yet"),
+        ("{names: [example.org, '*.example.org']}", "names.1", "they match no wildcard"),
         ("{}", "", "all traffic"),
         ("{ports: [80, 80]}", "ports", "tcp or udp"),
         ("{protocol: tcp, ports: [81, 80]}", "ports", "lower one first"),

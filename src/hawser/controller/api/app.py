@@ -13,6 +13,7 @@ from hawser.controller.api import (
     access,
     answer,
     gateways,
+    names,
     network,
     oidc,
     paths,
@@ -42,7 +43,7 @@ def create(context: Context, lifespan: Lifespan | None = None) -> FastAPI:
     for router in (access.open_router, oidc.open_router, gateways.open_router):
         app.include_router(router, prefix="/v1", responses=common)
     closed = common | answer.documented(401, 403)
-    routers = (access, oidc, network, paths, rollout, gateways, statistics)
+    routers = (access, oidc, network, names, paths, rollout, gateways, statistics)
     for router in (each.router for each in routers):
         app.include_router(router, prefix="/v1", responses=closed, dependencies=[Depends(bearer)])
 

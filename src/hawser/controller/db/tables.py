@@ -141,6 +141,24 @@ class Planner(Table):
     """When another one may take over."""
 
 
+class ResolvedName(Table):
+    """A DNS name of an application, and what it resolved to."""
+
+    __tablename__ = "resolved_name"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    addresses: Mapped[Json]
+    """When each address was last in an answer (ISO 8601), by address."""
+    change: Mapped[int]
+    """Number of the change that its addresses come from, counted over all names; 0 for none."""
+    resolved: Mapped[datetime | None]
+    """Time of the last answer."""
+    next: Mapped[datetime]
+    """Time of the next query."""
+    error: Mapped[str | None]
+    """Why the last query gave no address."""
+
+
 class Token(Table):
     """A token for one gateway to join."""
 

@@ -14,12 +14,13 @@ from hawser.controller.db.database import Database
 from hawser.controller.errors import Invalid
 from hawser.controller.inventory.gateway import approved, revoked_fingerprints
 from hawser.controller.paths import chosen
-from hawser.controller.policy import rollout
+from hawser.controller.policy import names, rollout
 from hawser.controller.policy.configuration import Computer, Desired
 from hawser.controller.policy.sync import Observed
 from hawser.controller.policy.version import network_of, newest_number, version
 from hawser.controller.telemetry.observation import all_observed
 from hawser.overlay.sdwan.fabric import Fabric
+from hawser.spec.named import with_addresses
 from hawser.spec.network import Network
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class Plan:
     """Number, stage and base of the roll-out that is running."""
     chosen: int = 0
     """Number of the last change of automatically chosen paths."""
+    resolved: int = 0
+    """Number of the last change of addresses of DNS names."""
 
 
 class Watch:
@@ -75,11 +78,12 @@ class Watch:
         """Compute what gateways should have if a checked network were in force."""
         plan = self.plan()
         with self._database.read() as session:
-            found = chosen.choice(session)
+            found, addresses = chosen.choice(session), names.resolved(session)
         with self._lock:
             computer = self._computer.copy()
         with self._trying:  # one at a time; gateways and other requests do not wait for it
-            return computer.desired(network, plan.version + 1, plan.revoked, found)
+            wanted = with_addresses(network, addresses)
+            return computer.desired(wanted, plan.version + 1, plan.revoked, found)
 
     def _read(self, last: Plan | None) -> Plan:
         now = self._clock()
@@ -89,9 +93,11 @@ class Watch:
             seen = all_observed(session, now)
             staged = rollout.running(session)
             stage = (staged.number, staged.stage, staged.base) if staged else None
-            key = (number, revoked, stage, change := chosen.newest_number(session))
-            same = last and (last.version, last.revoked, last.rollout, last.chosen) == key
-            wanted = last.desired if last and same else self._wanted(session, number, revoked)
+            change, answers = chosen.newest_number(session), names.newest_number(session)
+            key = (number, revoked, stage, change, answers)
+            wanted = last.desired if last and _key(last) == key else None
+            if wanted is None:
+                wanted = self._wanted(session, number, revoked)
         return Plan(
             version=number,
             revoked=revoked,
@@ -101,17 +107,18 @@ class Watch:
             connected=frozenset(branch for each, branch in members.items() if seen[each].connected),
             rollout=stage,
             chosen=change,
+            resolved=answers,
         )
 
     def _wanted(
         self, session: Session, number: int, revoked: tuple[str, ...]
     ) -> Mapping[str, Desired]:
         try:
-            new = self._network = network_of(version(session, number).document)
+            new = self._network = self._version(session, number)
             found, paths = rollout.running(session), chosen.choice(session)
             if found is None:
                 return self._computer.desired(new, number, revoked, paths)
-            old = network_of(version(session, found.base).document)
+            old = self._version(session, found.base)
             return self._computer.desired_in_stages(
                 (old, found.base), (new, number), rollout.moved(found), revoked, paths
             )
@@ -120,3 +127,13 @@ class Watch:
             _log.exception("version %s of the network cannot be used", number)
             self._network = None
             return {}
+
+    def _version(self, session: Session, number: int) -> Network:
+        """Give a version of the network, with the addresses of its DNS names."""
+        network = network_of(version(session, number).document)
+        return with_addresses(network, names.resolved(session))
+
+
+def _key(plan: Plan) -> object:
+    """Give what the configurations of a plan follow from."""
+    return plan.version, plan.revoked, plan.rollout, plan.chosen, plan.resolved

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from hawser.spec.errors import choices
 from hawser.spec.explain import Loc
+from hawser.spec.match import RULES
 from hawser.spec.network import Network
 from hawser.spec.overlay import MAX_PATHS, Paths, SwitchKind, TrafficType, Transport
 from hawser.spec.policy import ClassPolicy, Otherwise
 from hawser.spec.policy_groups import compliant, direct, policy_classes, policy_pairs
 from hawser.spec.validate import Issue
 
-_RULES = 256
-"""Rules of a classifier."""
+_NAMES = 256
+"""DNS names of all applications together."""
 _MARGIN = 0.9
 """Greatest margin of thresholds."""
 _HOUR = 3600
@@ -39,15 +40,20 @@ def policy(network: Network) -> Iterator[Issue]:
 def _applications(network: Network) -> Iterator[Issue]:
     for name, found in network.applications.items():
         loc: Loc = ("applications", name)
-        if found.names:
-            message = "gateways cannot match DNS names yet; give addresses"
-            yield Issue((*loc, "names"), message)
+        for index, each in enumerate(found.names):
+            if each.startswith("*."):
+                message = f"found {each}, expected names that can be resolved: gateways read no DNS"
+                yield Issue((*loc, "names", index), f"{message} answers, so they match no wildcard")
         if not (found.addresses or found.names or found.protocol or found.ports):
             yield Issue(loc, "found an application of all traffic, expected addresses or ports")
         if found.ports and found.protocol not in ("tcp", "udp"):
             yield Issue((*loc, "ports"), "expected the protocol tcp or udp beside ports")
         if found.ports and found.ports[0] > found.ports[1]:
             yield Issue((*loc, "ports"), f"found {list(found.ports)}, expected the lower one first")
+    names = {each for found in network.applications.values() for each in found.names}
+    if len(names) > _NAMES:
+        message = f"found {len(names)} DNS names, expected at most {_NAMES}"
+        yield Issue(("applications",), message)
 
 
 def _unenforced(loc: Loc, wanted: ClassPolicy) -> Iterator[Issue]:
@@ -107,8 +113,8 @@ def _members(
         for other, each in network.policy.items():
             if other is not traffic and other.value < traffic.value and name in each.applications:
                 yield Issue(place, f"found {name}, which is of class {other.value} too")
-    if wanted.applications and (count := len(policy_classes(network))) > _RULES:
-        message = f"found applications with {count} rules, expected at most {_RULES}"
+    if wanted.applications and (count := len(policy_classes(network))) > RULES:
+        message = f"found applications with {count} rules, expected at most {RULES}"
         yield Issue((*loc, "applications"), message)
     breaks_out = traffic is TrafficType.III and wanted.applications
     if breaks_out and network.overlay.switch is not SwitchKind.BPF:
