@@ -12,6 +12,7 @@ CONTROLLER: Mapping[str, Sequence[str]] = {
         "hawser controller explain b1 b3",
         "hawser controller explain 10.1.0.2 10.3.0.2 5004 --protocol udp",
     ),
+    "names": ("hawser controller names", "hawser controller names --json"),
     "paths": ("hawser controller paths", "hawser controller paths --changes --json"),
     "init": (
         "hawser controller init acme --network network.yaml --host 0.0.0.0",
