@@ -84,7 +84,7 @@ fuzz: ## run every fuzz target for SECONDS (60): make fuzz TARGETS=tunnel SECOND
 
 lock: setup ## pin the Python packages anew
 	$(PY) -m pip install --quiet uv
-	for name in requirements requirements-query requirements-agent requirements-controller requirements-openflow requirements-png requirements-search requirements-dev; do \
+	for name in requirements requirements-query requirements-agent requirements-controller requirements-ids requirements-openflow requirements-png requirements-search requirements-dev; do \
 	  $(PY) -m uv pip compile --quiet --generate-hashes --python-version 3.11 --no-emit-index-url --no-header $$name.in -o $$name.lock; \
 	done
 

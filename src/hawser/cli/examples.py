@@ -1,4 +1,4 @@
-"""Examples at the end of the help of `hawser controller` and `hawser gateway`."""
+"""Examples at the end of the help of commands with subcommands."""
 
 from __future__ import annotations
 
@@ -64,6 +64,26 @@ STATISTICS: Mapping[str, Sequence[str]] = {
 GATEWAY: Mapping[str, Sequence[str]] = {
     "join": ("hawser gateway join https://192.0.2.1:8443 TOKEN",),
     "run": ("hawser gateway run", "hawser gateway run --directory /srv/gateway"),
+}
+IDS: Mapping[str, Sequence[str]] = {
+    "train": (
+        "hawser ids train flows.csv --labels labels.csv -o tree.json",
+        "hawser ids train flows.csv --labels labels.csv --kind forest --share 0.2 -o forest.json",
+        "hawser ids train history/ --labels UNSW-NB15_1.csv --labels UNSW-NB15_2.csv -o unsw.json",
+    ),
+    "evaluate": (
+        "hawser ids evaluate flows.csv --labels labels.csv --model tree.json",
+        "hawser ids evaluate flows.csv --labels labels.csv --model tree.json --unseen --json",
+    ),
+    "explain": (
+        "hawser ids explain flows.csv --model tree.json",
+        "hawser ids explain flows.csv --model tree.json --record 17 --json",
+    ),
+    "export": (
+        "hawser ids export tree.json --threshold 0.9 -o strict.json",
+        "hawser ids export tree.json --format rules",
+    ),
+    "drift": ("hawser ids drift flows.csv --model tree.json",),
 }
 
 

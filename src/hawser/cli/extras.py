@@ -19,6 +19,7 @@ _ROOT: Final = Path(__file__).resolve().parents[3]
 _MODULES: Final = {
     "agent": ("websockets",),
     "controller": ("alembic", "dns"),
+    "ids": ("sklearn",),
     "openflow": ("os_ken",),
     "png": ("matplotlib",),
     "query": ("duckdb",),

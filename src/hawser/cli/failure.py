@@ -19,6 +19,7 @@ from hawser.control.https import ApiError
 from hawser.controller.errors import DirectoryError, Invalid, field_of
 from hawser.driver.base import MissingCapability
 from hawser.engine.errors import BusyError, InputError, Interrupted, LackingError
+from hawser.ids.errors import IdsError
 from hawser.node.base import NodeError
 from hawser.probe.base import ProbeError
 from hawser.spec.errors import SpecErrors
@@ -70,7 +71,7 @@ def _refused(error: BaseException) -> Failure | None:
             return _plain(LACKING, str(error))
         case typer.TyperException():
             return _plain(error.exit_code, error.format_message())
-        case StoreError() | DirectoryError() | AgentError():
+        case StoreError() | DirectoryError() | AgentError() | IdsError():
             return _plain(BAD_INPUT, str(error))
         case Invalid():
             problems = [{"field": field_of(each), "message": each.message} for each in error.issues]

@@ -21,6 +21,7 @@ from hawser.cli import (
     doctor,
     examples,
     gateway,
+    ids,
     importing,
     labs,
     planning,
@@ -131,10 +132,12 @@ for _group, _lines in (
     (audit.app, examples.AUDIT),
     (statistics.app, examples.STATISTICS),
     (gateway.app, examples.GATEWAY),
+    (ids.app, examples.IDS),
 ):
     examples.add_to(_group, _lines)
 app.add_typer(controller.app)
 app.add_typer(gateway.app)
+app.add_typer(ids.app)
 
 
 def _version(wanted: bool) -> None:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 HEAVY = (
     *("MLRsearch", "cryptography", "duckdb", "jinja2", "matplotlib", "numpy", "os_ken", "pyarrow"),
     *("hawser.report.build", "hawser.stats", "scipy"),
-    *("alembic", "argon2", "fastapi", "sqlalchemy", "uvicorn", "websockets"),
+    *("alembic", "argon2", "sklearn", "fastapi", "sqlalchemy", "uvicorn", "websockets"),
 )
 """Each takes from 0.05 to 0.7 s to import."""
 
