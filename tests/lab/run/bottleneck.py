@@ -105,7 +105,7 @@ def full_reverse(lab: LocalLab) -> Iterator[None]:
     h1, h2 = lab.nodes["h1"], lab.nodes["h2"]
     server = h1.start(["iperf3", "-s", "-p", "5999"])
     until(lambda: "5999" in h1.run(["ss", "-Hltn"], timeout=60).stdout)
-    options = ["-p", "5999", "-u", "-b", "60M", "-l", "1400", "-t", "60"]
+    options = ["-p", "5999", "-u", "-b", "24M", "-l", "1400", "-t", "60"]
     client = h2.start(["iperf3", "-c", "10.255.0.1", *options])
     try:
         yield
@@ -310,7 +310,7 @@ FREE: dict[str, tuple[tuple[str, ...], tuple[Setup, ...]]] = {
             *TCP,
             "measurements.m.rate=2 Mbit/s",
             "measurements.m.length=4 kB",
-            "topology.links.y.reverse={rate: 20 Mbit/s, queue: 60 kB}",
+            "topology.links.y.reverse={rate: 20 Mbit/s, queue: 15 kB}",
         ),
         (full_reverse,),
     ),
