@@ -191,7 +191,7 @@ def samples(measurement: str, echoes: Echoes) -> list[Sample]:
     if kept:
         rtts = [echo.rtt_ms for echo in kept]
         rows += [
-            ("rtt", "ms", statistics.median(rtts)),
+            ("rtt", "ms", median(rtts)),
             ("rtt_min", "ms", min(rtts)),
             ("rtt_p99", "ms", percentile(rtts, 99)),
         ]
@@ -217,6 +217,19 @@ def _intervals(measurement: str, began: float, echoes: Sequence[Echo]) -> list[S
         )
         for echo in echoes
     ]
+
+
+def median(rtts_ms: Sequence[float]) -> float:
+    """Median of what ping prints, which has three digits: of a chain's 20 us only whole ones.
+
+    Where the middle values are equal, they are taken to lie evenly within what was rounded to them.
+    """
+    ordered = sorted(rtts_ms)
+    lower, upper = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    if lower != upper or len(ordered) < 2:
+        return statistics.median(ordered)
+    digits = 3 if lower < 1 else 2 if lower < 10 else 1 if lower < 100 else 0
+    return statistics.median_grouped(ordered, interval=10**-digits)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

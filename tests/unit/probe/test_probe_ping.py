@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.probe.base import ProbeError
-from hawser.probe.ping import parse, percentile, samples, within
+from hawser.probe.ping import median, parse, percentile, samples, within
 
 HEAD = "PING 10.2.0.2 (10.2.0.2) from 10.1.0.2 : 56(84) bytes of data.\n"
 
@@ -129,3 +129,18 @@ def test_many_echoes_have_a_thousandth() -> None:
     few, many = ({at: float(at) for at in range(1, n + 2)} for n in (999, 1000))
     assert "rtt_p999" not in summary(output(few, 1000))
     assert summary(output(many, 1001))["rtt_p999"] == 1000.0
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_the_median_is_finer_than_the_digits_that_ping_prints(digits: int) -> None:
+    step = 10.0**-digits
+    exact = [(6 + i / 400) * step for i in range(401)]
+    shift = 10.0 ** (2 - digits) if digits < 3 else 0.0
+    seen = [round(shift + each, digits) for each in exact]
+    assert median(seen) == pytest.approx(shift + 6.5 * step, abs=0.01 * step)
+
+
+def test_middle_values_that_differ_are_averaged() -> None:
+    assert median([0.4, 0.1, 0.2, 0.3]) == pytest.approx(0.25)
+    assert median([0.3, 0.1, 0.2]) == pytest.approx(0.2)
+    assert median([0.3]) == pytest.approx(0.3)
