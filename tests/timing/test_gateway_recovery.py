@@ -104,7 +104,7 @@ def back(gateway: Gateway) -> bool:
     return bool(path["state"] == "up" and path["mtu"] == MTU)
 
 
-@pytest.mark.parametrize("placement", ["round_robin", "flow_hash", "least_loaded"])
+@pytest.mark.parametrize("placement", ["round_robin", "flow_hash", "least_loaded", "throughput"])
 def test_flows_soon_leave_a_group_that_fails(lab: Lab, placement: str) -> None:
     switched(lab, (1, 2, 3))
     grouped(lab, placement=placement)

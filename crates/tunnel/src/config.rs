@@ -153,6 +153,9 @@ pub enum Placement {
     FlowHash,
     /// The group with the fewest bytes queued, then the fewest flows.
     LeastLoaded,
+    /// The group with the highest average throughput for each flow on it, the new one included.
+    /// Groups that have carried nothing yet are tried first.
+    Throughput,
 }
 
 /// Congestion control of a path. `delay`: delay-based, after FAST TCP, with a short queue on each

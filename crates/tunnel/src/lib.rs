@@ -33,6 +33,7 @@ mod proxy;
 mod reach;
 mod retry;
 mod table;
+mod throughput;
 mod tunnel;
 
 pub use self::{

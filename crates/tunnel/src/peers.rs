@@ -253,9 +253,14 @@ impl<G: PathGroup> Peers<G> {
         Some((self.list.get_mut(place)?, &self.table))
     }
 
-    /// Expires idle flows; call it once every `period`.
+    /// Expires idle flows, and notes what groups have carried; call it once every `period`.
     pub fn sweep(&mut self, now: Instant, period: std::time::Duration) {
         self.placement.sweep(now, period);
+        if let Some(passed) = self.placement.measurement_due(now) {
+            for peer in &self.list {
+                self.placement.measure(peer.config.id, &peer.groups, passed);
+            }
+        }
     }
 }
 

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use hawser_wire::{flow, label::wide};
 
-use crate::config::{self, Class, Otherwise, Placement};
+use crate::{
+    config::{self, Class, Otherwise, Placement},
+    throughput::Throughput,
+};
 
 /// Flows remembered: 1 MiB.
 const FLOWS_MAX: usize = 1 << 16;
@@ -37,6 +40,9 @@ pub trait PathGroup {
 
     /// Bytes queued, to be compared with other groups of the peer.
     fn queued(&self) -> u64;
+
+    /// Bytes sent to the peer since the group was opened.
+    fn sent(&self) -> u64;
 }
 
 /// A remembered flow.
@@ -58,6 +64,7 @@ pub(crate) struct FlowPlacement {
     counts: Box<[[u32; GROUPS]]>,
     /// Next group of `round_robin`, per peer and class.
     turns: Box<[[usize; 2]]>,
+    throughput: Throughput,
     /// Set at which the next sweep starts.
     swept: usize,
 }
@@ -71,6 +78,7 @@ impl FlowPlacement {
             table: vec![[Flow::default(); WAYS]; FLOWS_MAX / WAYS].into_boxed_slice(),
             counts: vec![[0; GROUPS]; PEERS].into_boxed_slice(),
             turns: vec![[0; 2]; PEERS].into_boxed_slice(),
+            throughput: Throughput::new(now),
             swept: 0,
         }
     }
@@ -158,6 +166,24 @@ impl FlowPlacement {
         self.counts.get_mut(usize::from(flow.peer))?.get_mut(usize::from(flow.group))
     }
 
+    /// Whether it is time to [`Self::measure`] all groups; gives the time since the last one.
+    pub(crate) fn measurement_due(&mut self, now: Instant) -> Option<Duration> {
+        self.throughput.due(now)
+    }
+
+    /// Notes what the groups of a peer have sent, `passed` after it was noted last.
+    pub(crate) fn measure<G: PathGroup>(&mut self, peer: u16, groups: &[G], passed: Duration) {
+        for group in groups {
+            self.throughput.note(peer, group.config().id, group.sent(), passed);
+        }
+    }
+
+    /// Bytes a second that a group may give to one more flow; unknown is most.
+    fn share(&self, peer: u16, group: u8) -> u64 {
+        let flows = u64::from(self.flows(peer, group)) + 1;
+        self.throughput.of(peer, group).unwrap_or(u64::MAX) / flows
+    }
+
     /// Expires idle flows. Each call examines a part of the table, so that the whole is covered
     /// within [`IDLE_S`] when called every `period`.
     pub(crate) fn sweep(&mut self, now: Instant, period: Duration) {
@@ -203,6 +229,9 @@ impl FlowPlacement {
             }
             (Placement::LeastLoaded, _) => fitting()
                 .min_by_key(|(_, group)| (group.queued(), self.flows(peer, group.config().id))),
+            (Placement::Throughput, _) => {
+                fitting().max_by_key(|(_, group)| self.share(peer, group.config().id))
+            }
             // Highest random weight (rendezvous hashing, Thaler and Ravishankar 1998): few flows
             // move when groups are added or removed.
             _ => fitting().max_by_key(|(_, group)| weight(hash, group.config().id)),
@@ -266,6 +295,7 @@ mod tests {
         up: bool,
         complies: bool,
         queued: u64,
+        sent: u64,
     }
 
     impl PathGroup for Group {
@@ -288,19 +318,23 @@ mod tests {
         fn queued(&self) -> u64 {
             self.queued
         }
+
+        fn sent(&self) -> u64 {
+            self.sent
+        }
     }
 
     /// Path groups that are all usable.
     fn groups(classes: &[Class]) -> Vec<Group> {
         let config = |(id, class): (u8, &Class)| config::Group::new(id, *class, vec![]);
-        let group = |config| Group { config, up: true, complies: true, queued: 0 };
+        let group = |config| Group { config, up: true, complies: true, queued: 0, sent: 0 };
         (0..).zip(classes).map(config).map(group).collect()
     }
 
     use Class::{I, II};
 
-    const ALL: [Placement; 3] =
-        [Placement::RoundRobin, Placement::FlowHash, Placement::LeastLoaded];
+    const ALL: [Placement; 4] =
+        [Placement::RoundRobin, Placement::FlowHash, Placement::LeastLoaded, Placement::Throughput];
 
     fn spread(placement: &FlowPlacement, groups: u8) -> Vec<u32> {
         (0..groups).map(|group| placement.flows(2, group)).collect()
@@ -341,6 +375,25 @@ mod tests {
         for flow in 0..10 {
             assert_eq!(placement.place(2, &groups, flow, II, now), 2);
         }
+    }
+
+    #[test]
+    fn throughput_takes_the_group_that_gives_most_to_each_flow() {
+        let (mut groups, now) = (groups(&[II; 3]), Instant::now());
+        let mut placement = FlowPlacement::new(Placement::Throughput, now);
+        let mut place = |placement: &mut FlowPlacement, groups: &[Group], flow: u64| {
+            placement.place(2, groups, flow, II, now)
+        };
+        let mut first: Vec<_> = (0..3).map(|flow| place(&mut placement, &groups, flow)).collect();
+        first.sort_unstable();
+        assert_eq!(first, [0, 1, 2], "each is tried");
+        for (group, sent) in groups.iter_mut().zip([1_000_000, 4_000_000, 2_000_000]) {
+            group.sent = sent;
+        }
+        placement.measure(2, &groups, Duration::from_secs(1));
+        let next: Vec<_> = (3..10).map(|flow| place(&mut placement, &groups, flow)).collect();
+        assert_eq!(next.iter().filter(|group| **group == 1).count(), 5, "{next:?}");
+        assert_eq!(spread(&placement, 3), [1, 6, 3], "as many as it has to give");
     }
 
     #[test]

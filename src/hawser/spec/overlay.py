@@ -99,6 +99,8 @@ class Placement(StrEnum):
     """By a hash of their addresses and ports."""
     LEAST_LOADED = "least_loaded"
     """To the group with the shortest queue."""
+    THROUGHPUT = "throughput"
+    """To the group with the highest average throughput for each flow."""
 
 
 class Paths(StrEnum):

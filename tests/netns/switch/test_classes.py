@@ -171,7 +171,7 @@ def up(gateway: Gateway) -> list[bool]:
     return [group["up"] for group in gateway.get("/v1/status")["peers"][0]["groups"]]
 
 
-@pytest.mark.parametrize("placement", ["round_robin", "flow_hash", "least_loaded"])
+@pytest.mark.parametrize("placement", ["round_robin", "flow_hash", "least_loaded", "throughput"])
 def test_flows_spread_and_leave_a_group_that_fails(lab: Lab, placement: str) -> None:
     """A group whose path is cut is left; its flows go on over the other."""
     switched(lab, (1, 2, 3))

@@ -136,6 +136,10 @@ impl PathGroup for Group {
     fn queued(&self) -> u64 {
         0
     }
+
+    fn sent(&self) -> u64 {
+        self.counters.sent.bytes
+    }
 }
 
 /// The transport.
@@ -147,7 +151,7 @@ pub(crate) struct Ipip {
     incoming: Batch,
     /// See [`Transport::mtu`].
     mtu: u16,
-    next_mtu_check: Instant,
+    next_tick: Instant,
 }
 
 impl Ipip {
@@ -159,7 +163,7 @@ impl Ipip {
             targets: [(0, 0); BATCH],
             incoming: Batch::new(SLOT),
             mtu: 0,
-            next_mtu_check: Instant::now(),
+            next_tick: Instant::now(),
         }
     }
 
@@ -319,7 +323,7 @@ impl Transport for Ipip {
     }
 
     fn relocate(&mut self, host: &mut Host, now: Instant) {
-        self.next_mtu_check = now;
+        self.next_tick = now;
         let config = host.config.clone();
         if let Err(error) = self.follow(host, &config) {
             tracing::warn!(%error, "cannot open the tunnels of paths");
@@ -370,10 +374,11 @@ impl Transport for Ipip {
     }
 
     fn advance(&mut self, host: &mut Host, now: Instant) {
-        if now < self.next_mtu_check {
+        if now < self.next_tick {
             return;
         }
-        self.next_mtu_check = now + TICK;
+        self.next_tick = now + TICK;
+        self.peers.sweep(now, TICK);
         let found = self.path_mtu(&host.config);
         if found != self.mtu {
             self.mtu = found;

@@ -366,6 +366,10 @@ impl PathGroup for Group {
     fn queued(&self) -> u64 {
         self.backlog.bytes()
     }
+
+    fn sent(&self) -> u64 {
+        self.counters.sent.bytes + self.counters.tcp_proxy.sent_bytes
+    }
 }
 
 #[cfg(test)]

@@ -128,6 +128,10 @@ impl PathGroup for Group {
     fn queued(&self) -> u64 {
         self.queue.len() as u64
     }
+
+    fn sent(&self) -> u64 {
+        self.counters.sent.bytes
+    }
 }
 
 #[cfg(test)]
