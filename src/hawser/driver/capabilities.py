@@ -92,6 +92,23 @@ _TOOLS = (
 )
 """Program and its Debian package."""
 
+_ATTACK_TOOLS = (
+    ("nmap", "nmap"),
+    ("hping3", "hping3"),
+    ("slowhttptest", "slowhttptest"),
+    ("hydra", "hydra"),
+    ("iodine", "iodine"),
+    ("iodined", "iodine"),
+    ("curl", "curl"),
+    ("ping", "iputils-ping"),
+    ("ssh", "openssh-client"),
+    ("ssh-keygen", "openssh-client"),
+    ("sshd", "openssh-server"),
+    ("redis-cli", "redis-tools"),
+    ("redis-server", "redis-server"),
+)
+"""The same for `attacks` of workflows (apt-packages-attacks.txt)."""
+
 
 def capabilities() -> tuple[Capability, ...]:
     """Try all capabilities once, in about 0.1 s. Kernel features require root."""
@@ -118,7 +135,7 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
 
 def missing_tools(tools: Iterable[str]) -> Iterator[str]:
     """Programs that this machine lacks, each with the package that has it."""
-    packages = dict(_TOOLS)
+    packages = dict((*_TOOLS, *_ATTACK_TOOLS))
     for tool in tools:
         if shutil.which(tool) is None:
             yield f"program {tool}: install the Debian package {packages.get(tool, tool)}"

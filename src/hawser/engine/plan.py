@@ -12,6 +12,7 @@ from hawser.node.pcap import fault
 from hawser.overlay.lab import network
 from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan
+from hawser.probe.attacks import beside
 from hawser.probe.capture import TOOLS
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import expected_seconds
@@ -79,7 +80,8 @@ def plan(workflow: Workflow, facts: Facts) -> Plan:
 
 def measuring(scenario: Scenario) -> float:
     """Seconds that the measurements of one trial take."""
-    return expected_seconds(scenario.measurements)
+    attacks = float(scenario.attacks.duration) if scenario.attacks is not None else 0.0
+    return max(expected_seconds(scenario.measurements), attacks)
 
 
 def _problems(variant: Variant) -> Iterator[str]:
@@ -106,7 +108,8 @@ def _tools(scenario: Scenario) -> tuple[str, ...]:
     """Programs that the measurements of a trial start on nodes, each once."""
     probes = map(probe_for, scenario.measurements.values())
     captures = TOOLS if scenario.capture else ()
-    return tuple(dict.fromkeys((*(tool for probe in probes for tool in probe.tools()), *captures)))
+    found = (*(tool for probe in probes for tool in probe.tools()), *captures)
+    return tuple(dict.fromkeys((*found, *beside.tools(scenario.attacks))))
 
 
 def check_filters(workflow: Workflow) -> None:

@@ -18,6 +18,7 @@ from hawser.engine.rounds import together
 from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
 from hawser.probe import fairness
+from hawser.probe.attacks.beside import attacking
 from hawser.probe.backlog import Backlog
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.probe.capture import capturing
@@ -106,12 +107,18 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
         raise _VoidTrialError(f"before the first measurement: {'; '.join(faults)}")
     try:
         collect.settings(lab, writer)
-        with capturing(lab, scenario.capture, writer.raw), Passive(lab) as passive:
+        with (
+            capturing(lab, scenario.capture, writer.raw),
+            attacking(lab, scenario.attacks, writer.raw) as attacks,
+            Passive(lab) as passive,
+        ):
             for names in rounds(scenario.measurements):
                 bench.begin(" + ".join(names))
                 one = _One(bench, scenario, lab, writer.raw, timeline)
                 found = together([partial(one.measure, name) for name in names])
                 writer.add([*found, *fairness.between(scenario.measurements, names, found)])
+            if attacks is not None:
+                writer.add(attacks.finish(bench.sleep, bench.begin))
             writer.add(passive.finish())
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error

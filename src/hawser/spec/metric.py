@@ -85,11 +85,18 @@ MEASURED = {
 }
 """What measurements give."""
 
-METRICS = {**MEASURED, **PASSIVE}
+ATTACKS = {
+    "attack_episodes": "episodes",
+    "benign_sessions": "sessions",
+    "benign_failed": "sessions",
+}
+"""In addition, with attacks."""
+
+METRICS = {**MEASURED, **PASSIVE, **ATTACKS}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
 _LOSSES = ("loss", "ping_loss", "frame_loss", "part_load_loss", "pdr_loss")
-_NOT_DELAYED = (*_LOSSES, "duplicated", "reordered", "trials_repeated", *PASSIVE)
+_NOT_DELAYED = (*_LOSSES, "duplicated", "reordered", "trials_repeated", *PASSIVE, *ATTACKS)
 
 
 def depends_on_delay(metric: str) -> bool:

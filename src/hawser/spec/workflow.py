@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
+from hawser.spec.attack import Attacks
 from hawser.spec.capture import Capture
 from hawser.spec.chain import Chain, Function
 from hawser.spec.cloud import Cloud
@@ -84,6 +85,8 @@ class Scenario(Model):
     """Elements of a cloud, which become nodes, links and tunnels."""
     capture: dict[Name, Capture] = {}
     """Captures of packets at ports while measurements run, by name."""
+    attacks: Attacks | None = None
+    """Attacks and benign traffic with labels, beside the measurements."""
 
     @property
     def disrupted(self) -> bool:

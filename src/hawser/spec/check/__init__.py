@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hawser.spec.check.attack import attacks, attacks_arrive
 from hawser.spec.check.bottleneck import bottlenecks
 from hawser.spec.check.capture import captures
 from hawser.spec.check.chain import chains, functions
@@ -35,6 +36,7 @@ def scenario(parts: Parts) -> Iterator[Issue]:
         yield from roles(parts.whole)
         yield from families(parts.whole)
         yield from reachability(parts.whole)
+        yield from attacks_arrive(parts.whole)
 
 
 def _alone(parts: Parts) -> Iterator[Issue]:
@@ -70,6 +72,7 @@ def _together(parts: Parts) -> Iterator[Issue]:
     if parts.whole is not None:
         yield from tunnels(parts.whole)
         yield from captures(parts.whole.capture, parts.topology)
+        yield from attacks(parts.whole.attacks, parts.topology)
         yield from controller(parts.whole)
     if parts.overlay is not None:
         misfits = list(overlay_on(parts.topology, parts.overlay))
