@@ -18,6 +18,7 @@ from hawser.engine.rounds import together
 from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
 from hawser.probe import fairness
+from hawser.probe.attacks import passed
 from hawser.probe.attacks.beside import attacking
 from hawser.probe.backlog import Backlog
 from hawser.probe.base import Context, Probe, ProbeError
@@ -120,6 +121,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
             if attacks is not None:
                 writer.add(attacks.finish(bench.sleep, bench.begin))
             writer.add(passive.finish())
+        writer.add(passed.compared(scenario, writer.raw))
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error
     finally:

@@ -58,6 +58,20 @@ class Application(StrEnum):
 MAX_HOSTS = 64
 
 
+class Passed(Model):
+    """Two captures with between them what may block attacks.
+
+    Gives `malicious_blocked`, `malicious_passed`, `benign_blocked`, `benign_passed` (flows),
+    `accuracy`, `malicious_volume_blocked`, `late_volume_blocked` (%), `time_to_block` and
+    `time_to_block_p99` (ms).
+    """
+
+    before: Name
+    """Capture on the hosts' side."""
+    behind: Name
+    """Capture on the servers' side."""
+
+
 class Attacks(Model):
     """Seeded attacks and benign sessions between nodes while a trial's measurements run."""
 
@@ -75,6 +89,8 @@ class Attacks(Model):
     """Time from the first session to the end of the last, 10 s to 1 h."""
     packet_rate: Annotated[int, Field(ge=10, le=10_000)] = 500
     """Highest rate of a flood or scan, packets per second."""
+    passed: Passed | None = None
+    """Captures that are compared. Default: none."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of order, times, attackers, targets, ports, words and think times."""
 

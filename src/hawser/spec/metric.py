@@ -89,6 +89,15 @@ ATTACKS = {
     "attack_episodes": "episodes",
     "benign_sessions": "sessions",
     "benign_failed": "sessions",
+    "accuracy": "%",
+    "benign_blocked": "flows",
+    "benign_passed": "flows",
+    "malicious_blocked": "flows",
+    "malicious_passed": "flows",
+    "malicious_volume_blocked": "%",
+    "late_volume_blocked": "%",
+    "time_to_block": "ms",
+    "time_to_block_p99": "ms",
 }
 """In addition, with attacks."""
 

@@ -50,3 +50,19 @@ def test_mistakes_are_told_with_their_place(given: str, said: str) -> None:
     found = mistakes(HEAD + f"attacks: {{kinds: [syn-scan], {given}}}\n")
     assert len(found) == 1
     assert f": attacks.{said}" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("before: one, behind: three", "behind: found 'three', which is no capture"),
+        ("before: one, behind: one", "behind: found the same capture"),
+        ("before: one, behind: some", "behind: found some, which has a filter"),
+    ],
+)
+def test_captures_that_are_compared_have_all_packets(given: str, said: str) -> None:
+    captures = "capture: {one: {at: c1.s}, some: {at: s1.c1, filter: tcp}}\n"
+    text = f"attacks: {{kinds: [syn-scan], from: [c1], to: [s1], passed: {{{given}}}}}\n"
+    found = mistakes(HEAD + captures + text)
+    assert len(found) == 1
+    assert f": attacks.passed.{said}" in found[0]

@@ -72,7 +72,7 @@ def _together(parts: Parts) -> Iterator[Issue]:
     if parts.whole is not None:
         yield from tunnels(parts.whole)
         yield from captures(parts.whole.capture, parts.topology)
-        yield from attacks(parts.whole.attacks, parts.topology)
+        yield from attacks(parts.whole.attacks, parts.topology, parts.whole.capture)
         yield from controller(parts.whole)
     if parts.overlay is not None:
         misfits = list(overlay_on(parts.topology, parts.overlay))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from hawser.spec.attack import Attacks, least_duration
+from hawser.spec.attack import Attacks, Passed, least_duration
+from hawser.spec.capture import Capture
 from hawser.spec.check.reach import unreachable
 from hawser.spec.check.topology import near
 from hawser.spec.topology import Topology, node_ports
@@ -15,12 +16,15 @@ from hawser.spec.workflow import Scenario
 _SHORTEST, _LONGEST = Duration(10), Duration(3600)
 
 
-def attacks(described: Attacks | None, topology: Topology) -> Iterator[Issue]:
-    """Check attacks against the topology."""
+def attacks(
+    described: Attacks | None, topology: Topology, captures: Mapping[str, Capture]
+) -> Iterator[Issue]:
+    """Check attacks against the topology and its captures."""
     if described is None:
         return
     yield from _ends("from", described.source, (), topology)
     yield from _ends("to", described.target, described.source, topology)
+    yield from _passed(described.passed, captures)
     loc = ("attacks", "duration")
     if not _SHORTEST <= described.duration <= _LONGEST:
         message = f"found {str(described.duration)!r}, expected {_SHORTEST} to {_LONGEST}"
@@ -39,6 +43,20 @@ def attacks_arrive(scenario: Scenario) -> Iterator[Issue]:
             reason = unreachable(scenario, source, target)
             if reason is not None:
                 yield Issue(("attacks", "to", index), reason)
+
+
+def _passed(described: Passed | None, captures: Mapping[str, Capture]) -> Iterator[Issue]:
+    """Check that both captures exist and have all packets."""
+    if described is None:
+        return
+    for field, name in (("before", described.before), ("behind", described.behind)):
+        loc = ("attacks", "passed", field)
+        if name not in captures:
+            yield Issue(loc, near(captures, name, "capture"))
+        elif captures[name].filter:
+            yield Issue(loc, f"found {name}, which has a filter, expected one without")
+    if described.before == described.behind:
+        yield Issue(("attacks", "passed", "behind"), "found the same capture as before")
 
 
 def _ends(

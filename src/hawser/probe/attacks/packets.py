@@ -1,0 +1,123 @@
+"""Packets of a capture: who sent how much to whom, and when. Pure: bytes in, tuples out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final, NamedTuple
+
+_FILE_HEADER, _RECORD_HEADER = 24, 16
+_MICROSECONDS, _NANOSECONDS = 0xA1B2C3D4, 0xA1B23C4D
+_ETHERNET: Final = 1
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_TAGS: Final = frozenset({0x8100, 0x88A8})
+_WITH_PORTS: Final = frozenset({6, 17, 132})
+
+
+class Way(NamedTuple):
+    """One direction of a conversation."""
+
+    protocol: int
+    source: bytes
+    source_port: int
+    target: bytes
+    target_port: int
+
+    @property
+    def back(self) -> Way:
+        """The other direction."""
+        return Way(self.protocol, self.target, self.target_port, self.source, self.source_port)
+
+    @property
+    def ends(self) -> tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]:
+        """Source and target."""
+        return ip_address(self.source), ip_address(self.target)
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One packet."""
+
+    time_us: int
+    """Microseconds since 1970."""
+    way: Way
+    size: int
+    """Bytes of the IP packet."""
+
+
+class CaptureError(ValueError):
+    """A file is no capture of Ethernet frames."""
+
+
+def packets(content: bytes) -> Iterator[Packet]:
+    """Give the IP packets of a pcap file of Ethernet frames, cut ones too; skip all other frames.
+
+    A packet is taken as its lengths say; a record that is not whole ends the file.
+
+    Raises:
+        CaptureError: it is no such file.
+    """
+    order, per_us = _header(content)
+    at = _FILE_HEADER
+    while len(content) - at >= _RECORD_HEADER:
+        seconds, fraction, size, _ = struct.unpack_from(f"{order}IIII", content, at)
+        at += _RECORD_HEADER
+        if at + size > len(content):
+            return
+        found = _packet(content, at, at + size)
+        if found is not None:
+            yield Packet(seconds * 1_000_000 + fraction // per_us, *found)
+        at += size
+
+
+def _header(content: bytes) -> tuple[str, int]:
+    """Give the byte order of a file, and how many of its fractions are a microsecond."""
+    if len(content) < _FILE_HEADER:
+        raise CaptureError("found no header of a pcap file")
+    for order in "<>":
+        magic, *_, link = struct.unpack_from(f"{order}IHHiIII", content)
+        if magic in (_MICROSECONDS, _NANOSECONDS):
+            if link & 0xFFFF != _ETHERNET:
+                raise CaptureError(f"found link type {link}, expected Ethernet (1)")
+            return order, 1 if magic == _MICROSECONDS else 1000
+    raise CaptureError("found no pcap file")
+
+
+def _packet(content: bytes, at: int, end: int) -> tuple[Way, int] | None:
+    at += 12
+    while at + 2 <= end:
+        kind = int.from_bytes(content[at : at + 2], "big")
+        if kind in _TAGS:
+            at += 4
+            continue
+        if kind == _IPV4:
+            return _ipv4(content, at + 2, end)
+        return _ipv6(content, at + 2, end) if kind == _IPV6 else None
+    return None
+
+
+def _ipv4(content: bytes, at: int, end: int) -> tuple[Way, int] | None:
+    if at + 20 > end or content[at] >> 4 != 4:
+        return None
+    size, protocol = int.from_bytes(content[at + 2 : at + 4], "big"), content[at + 9]
+    fragment = int.from_bytes(content[at + 6 : at + 8], "big") & 0x1FFF
+    beyond = end if fragment else at + 4 * (content[at] & 0xF)
+    source, target = content[at + 12 : at + 16], content[at + 16 : at + 20]
+    return _way(protocol, source, target, content, beyond, end), size
+
+
+def _ipv6(content: bytes, at: int, end: int) -> tuple[Way, int] | None:
+    if at + 40 > end or content[at] >> 4 != 6:
+        return None
+    size, protocol = 40 + int.from_bytes(content[at + 4 : at + 6], "big"), content[at + 6]
+    source, target = content[at + 8 : at + 24], content[at + 24 : at + 40]
+    return _way(protocol, source, target, content, at + 40, end), size
+
+
+def _way(protocol: int, source: bytes, target: bytes, content: bytes, beyond: int, end: int) -> Way:
+    if protocol not in _WITH_PORTS or beyond + 4 > end:
+        return Way(protocol, source, 0, target, 0)
+    ports = struct.unpack_from(">HH", content, beyond)
+    return Way(protocol, source, ports[0], target, ports[1])
