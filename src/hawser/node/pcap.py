@@ -8,6 +8,8 @@ from typing import Final
 
 _HEADER: Final = 24
 _RECORD: Final = 16
+_SNAP: Final = 16
+"""Where the header has the limit of bytes kept of a packet."""
 _MAGIC: Final = (0xA1B2C3D4, 0xA1B23C4D)
 """With microseconds, and with nanoseconds."""
 _LARGEST: Final = 262_144
@@ -31,7 +33,16 @@ def whole(content: bytes) -> tuple[bytes, int]:
             break
         end += _RECORD + size
         packets += 1
-    return content[:end], packets
+    return _unlimited(content[:end], order), packets
+
+
+def _unlimited(content: bytes, order: str) -> bytes:
+    """Let the header allow packets of any length, however many bytes of each were kept.
+
+    Some readers take its limit of kept bytes for one of the packets' own lengths, and refuse files
+    of packets that were cut.
+    """
+    return content[:_SNAP] + struct.pack(f"{order}I", _LARGEST) + content[_SNAP + 4 :]
 
 
 def _order(content: bytes) -> str | None:

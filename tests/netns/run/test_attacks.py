@@ -57,7 +57,7 @@ measurements: {{rtt: {{probe: ping, from: r, to: s1, count: 3}}}}
 capture:
   s1: {{at: r.s1, snap: 128, size: 60 MB}}
   s2: {{at: r.s2, snap: 128, size: 60 MB}}
-attacks: {{from: [{", ".join(HOSTS)}], to: [s1, s2], duration: 24 s, packet_rate: 200, seed: 3}}
+attacks: {{from: [{", ".join(HOSTS)}], to: [s1, s2], duration: 32 s, packet_rate: 200, seed: 3}}
 repeat: 1
 settle: 100 ms
 """

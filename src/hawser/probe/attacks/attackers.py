@@ -15,6 +15,8 @@ Command = tuple[str, ...]
 
 _PIECE: Final = 30_000
 """Bytes of a piece that is sent out."""
+_SCANNING: Final = 0.7
+"""Share of its time that a scan's packets take; the rest is for its answers."""
 _CONNECTIONS: Final = 40
 """Open connections of a slow attack."""
 
@@ -65,7 +67,7 @@ def programs(kinds: Sequence[AttackKind]) -> tuple[str, ...]:
 
 def _scan(flag: str, most: int) -> Callable[[Attack], Tools]:
     def make(attack: Attack) -> Tools:
-        count = min(most, attack.packets)
+        count = min(most, max(1, round(_SCANNING * attack.packets)))
         first = attack.chance.randrange(1, 8000)
         ports = f"22,80,{first}-{first + count - 1}"
         limits = ("--max-rate", str(attack.rate), "--max-retries", "0", "--disable-arp-ping")

@@ -12,6 +12,8 @@ from hawser.probe.attacks.servers import DATABASE, SITES, SSH, STREAM, URLS, WEB
 from hawser.spec.attack import Application
 
 _LARGEST_BACKUP: Final = 3_000_000
+_SLACK: Final = 2.0
+"""Seconds that a session may take longer than its pace says."""
 BACKUP_FILE: Final = "backup"
 
 
@@ -24,7 +26,7 @@ class Session:
     """Of the server."""
     command: tuple[str, ...]
     seconds: float
-    """At most; it is ended then."""
+    """At most, with time for a slow machine; it is ended then."""
     think: float
     """Seconds before it begins."""
 
@@ -38,9 +40,9 @@ def session(application: Application, address: str, folder: Path, chance: random
         folder: the host's, with the key and file that `files` names.
         chance: of sizes, sites and times.
     """
-    port, seconds, think, make = _APPLICATIONS[application]
-    command = make(address, folder, chance)
-    return Session(application, port, command, seconds, chance.expovariate(1 / think))
+    port, think, make = _APPLICATIONS[application]
+    command, seconds = make(address, folder, chance)
+    return Session(application, port, command, seconds + _SLACK, chance.expovariate(1 / think))
 
 
 def programs(applications: Sequence[Application]) -> tuple[str, ...]:
@@ -58,35 +60,43 @@ def _fetch(urls: Sequence[str], *options: str) -> tuple[str, ...]:
     return ("curl", "-s", "-f", *options, *each)
 
 
-def _web(address: str, _folder: Path, chance: random.Random) -> tuple[str, ...]:
+_Made = tuple[tuple[str, ...], float]
+"""A command, and the seconds that its pace makes of it."""
+_Maker = Callable[[str, Path, random.Random], _Made]
+
+
+def _web(address: str, _folder: Path, chance: random.Random) -> _Made:
     site = chance.randrange(SITES)
     own = [url for url in URLS if url.startswith(f"/site{site}/")]
-    pages = [chance.choice(own) for _ in range(chance.randrange(1, 9))]
-    options = ["-H", f"Host: site{site}.example"]
+    pages = [f"http://{address}{chance.choice(own)}" for _ in range(chance.randrange(1, 9))]
+    options, seconds = ["-H", f"Host: site{site}.example"], 0.0
     if chance.random() < 0.4:  # somebody reads between two pages
-        options += ["--rate", f"{chance.randrange(60, 240)}/m"]
+        a_minute = chance.randrange(100, 400)
+        options += ["--rate", f"{a_minute}/m"]
+        seconds += 60 * len(pages) / a_minute
     if chance.random() < 0.2:
-        options += ["--limit-rate", f"{chance.randrange(50, 400)}k"]
-    return _fetch([f"http://{address}{page}" for page in pages], *options)
+        options += ["--limit-rate", f"{chance.randrange(200, 800)}k"]
+    return _fetch(pages, *options), seconds
 
 
-def _video(address: str, _folder: Path, chance: random.Random) -> tuple[str, ...]:
-    count = chance.randrange(3, 8)
+def _video(address: str, _folder: Path, chance: random.Random) -> _Made:
+    count, a_minute = chance.randrange(3, 8), chance.randrange(60, 150)
     segments = [f"http://{address}{STREAM[number % len(STREAM)]}" for number in range(count)]
-    return _fetch(segments, "--rate", f"{chance.randrange(60, 150)}/m")
+    return _fetch(segments, "--rate", f"{a_minute}/m"), 60 * count / a_minute
 
 
-def _ssh(address: str, folder: Path, chance: random.Random) -> tuple[str, ...]:
+def _ssh(address: str, folder: Path, chance: random.Random) -> _Made:
     options = ("-i", str(folder / "client"), "-p", str(SSH), "-o", "BatchMode=yes")
     unknown = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
     # A line of output every so often, as somebody sees it who watches something.
-    count, gap = chance.randrange(3, 12), f"{chance.uniform(0.05, 0.5):.2f}"
-    watched = ("ping", "-i", gap, "-c", str(count), address)
-    return ("ssh", "-F", "none", "-q", *options, *unknown, f"root@{address}", *watched)
+    count, gap = chance.randrange(3, 12), chance.uniform(0.05, 0.5)
+    watched = ("ping", "-i", f"{gap:.2f}", "-c", str(count), address)
+    command = ("ssh", "-F", "none", "-q", *options, *unknown, f"root@{address}", *watched)
+    return command, count * gap
 
 
-def _database(address: str, _folder: Path, chance: random.Random) -> tuple[str, ...]:
-    count, gap = chance.randrange(5, 60), f"{chance.uniform(0.005, 0.08):.3f}"
+def _database(address: str, _folder: Path, chance: random.Random) -> _Made:
+    count, gap = chance.randrange(5, 60), chance.uniform(0.005, 0.08)
     key = f"key{chance.randrange(1000)}"
     commands = (
         ("INCR", "visits"),
@@ -94,27 +104,26 @@ def _database(address: str, _folder: Path, chance: random.Random) -> tuple[str, 
         ("GET", key),
         ("INFO",),
     )
-    bounds = ("-r", str(count), "-i", gap)
-    return ("redis-cli", "-h", address, "-p", str(DATABASE), *bounds, *chance.choice(commands))
+    at = ("-h", address, "-p", str(DATABASE), "-r", str(count), "-i", f"{gap:.3f}")
+    return ("redis-cli", *at, *chance.choice(commands)), count * gap
 
 
-def _backup(address: str, folder: Path, chance: random.Random) -> tuple[str, ...]:
-    name = f"backup-{chance.randrange(10)}"
-    limit = ("--limit-rate", f"{chance.randrange(800, 3000)}k")
+def _backup(address: str, folder: Path, chance: random.Random) -> _Made:
+    name, rate = f"backup-{chance.randrange(10)}", chance.randrange(800, 3000)
     url = f"http://{address}/upload/{name}"
-    return ("curl", "-s", "-f", "-o", "/dev/null", *limit, "-T", str(folder / BACKUP_FILE), url)
+    options = ("-s", "-f", "-o", "/dev/null", "--limit-rate", f"{rate}k")
+    command = ("curl", *options, "-T", str(folder / BACKUP_FILE), url)
+    return command, _LARGEST_BACKUP / (1024 * rate)
 
 
-_Maker = Callable[[str, Path, random.Random], tuple[str, ...]]
-
-_APPLICATIONS: Final[Mapping[Application, tuple[int, float, float, _Maker]]] = {
-    Application.WEB: (WEB, 8.0, 1.0, _web),
-    Application.VIDEO: (WEB, 10.0, 4.0, _video),
-    Application.SSH: (SSH, 8.0, 3.0, _ssh),
-    Application.DATABASE: (DATABASE, 8.0, 1.5, _database),
-    Application.BACKUP: (WEB, 8.0, 8.0, _backup),
+_APPLICATIONS: Final[Mapping[Application, tuple[int, float, _Maker]]] = {
+    Application.WEB: (WEB, 1.0, _web),
+    Application.VIDEO: (WEB, 4.0, _video),
+    Application.SSH: (SSH, 3.0, _ssh),
+    Application.DATABASE: (DATABASE, 1.5, _database),
+    Application.BACKUP: (WEB, 8.0, _backup),
 }
-"""Port, longest session and mean think time (s), and what makes the command."""
+"""Port, mean think time (s), and what makes the command."""
 
 PROGRAMS: Final[Mapping[Application, tuple[str, ...]]] = {
     Application.WEB: ("curl", "nginx"),

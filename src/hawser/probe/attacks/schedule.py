@@ -53,12 +53,14 @@ def episodes(attacks: Attacks) -> tuple[Episode, ...]:
         for place, host in enumerate(hosts)
         for begin, kind in _begins(chance, kinds[place :: len(hosts)], float(attacks.duration))
     ]
+    targets = list(attacks.target) * -(-len(made) // len(attacks.target))
+    chance.shuffle(targets)
     return tuple(
         Episode(
             number,
             kind,
             host,
-            chance.choice(attacks.target),
+            targets[number - 1],
             begin,
             chance.uniform(*ATTACK_SECONDS),
             chance.getrandbits(32),
