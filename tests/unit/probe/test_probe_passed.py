@@ -26,7 +26,8 @@ def udp(sent: Sent) -> bytes:
     _, source, source_port, target, target_port, size = sent
     ends = ip_address(source).packed + ip_address(target).packed
     header = struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 17, 0) + ends
-    return bytes(12) + b"\x08\x00" + header + struct.pack(">HH", source_port, target_port)
+    ports = struct.pack(">HHHH", source_port, target_port, size - 20, 0)
+    return bytes(12) + b"\x08\x00" + header + ports
 
 
 def pcap(every: Iterable[Sent], order: str = "<", magic: int = 0xA1B2C3D4) -> bytes:
@@ -80,6 +81,12 @@ def test_what_passes_late_is_told() -> None:
     assert values["", "late_volume_blocked"] == pytest.approx(100 * 20 / 30)
 
 
+def test_merged_packets_are_not_missing() -> None:
+    merged = [(10.0, OTHER, 1000, SERVER, 53, 28 + 3 * 72)]
+    values = found(flow(10, 3, OTHER), merged)
+    assert (values["", "benign_blocked"], values["", "accuracy"]) == (0, 100)
+
+
 def test_answers_belong_to_the_flow_that_they_answer() -> None:
     asked = flow(10, 3)
     answers: list[Sent] = [(10.05, SERVER, 53, HOST, 1000, 500)]
@@ -91,7 +98,7 @@ def test_answers_belong_to_the_flow_that_they_answer() -> None:
 @pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D])
 def test_files_of_both_orders_and_units_are_read(order: str, magic: int) -> None:
     (packet,) = packets(pcap([(7.25, HOST, 1, SERVER, 2, 300)], order, magic))
-    assert (packet.time_us, packet.size) == (7_250_000, 300)
+    assert (packet.time_us, packet.size, packet.payload) == (7_250_000, 300, 300 - 28)
     assert packet.way == Way(17, ip_address(HOST).packed, 1, ip_address(SERVER).packed, 2)
     assert packet.way.back.back == packet.way
 

@@ -13,7 +13,8 @@ _MICROSECONDS, _NANOSECONDS = 0xA1B2C3D4, 0xA1B23C4D
 _ETHERNET: Final = 1
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _TAGS: Final = frozenset({0x8100, 0x88A8})
-_WITH_PORTS: Final = frozenset({6, 17, 132})
+_TCP: Final = 6
+_WITH_PORTS: Final = frozenset({_TCP, 17, 132})
 
 
 class Way(NamedTuple):
@@ -45,6 +46,8 @@ class Packet:
     way: Way
     size: int
     """Bytes of the IP packet."""
+    payload: int
+    """Bytes above TCP, UDP or else IP."""
 
 
 class CaptureError(ValueError):
@@ -85,7 +88,11 @@ def _header(content: bytes) -> tuple[str, int]:
     raise CaptureError("found no pcap file")
 
 
-def _packet(content: bytes, at: int, end: int) -> tuple[Way, int] | None:
+_Found = tuple[Way, int, int]
+"""Way, size and payload."""
+
+
+def _packet(content: bytes, at: int, end: int) -> _Found | None:
     at += 12
     while at + 2 <= end:
         kind = int.from_bytes(content[at : at + 2], "big")
@@ -98,26 +105,32 @@ def _packet(content: bytes, at: int, end: int) -> tuple[Way, int] | None:
     return None
 
 
-def _ipv4(content: bytes, at: int, end: int) -> tuple[Way, int] | None:
+def _ipv4(content: bytes, at: int, end: int) -> _Found | None:
     if at + 20 > end or content[at] >> 4 != 4:
         return None
     size, protocol = int.from_bytes(content[at + 2 : at + 4], "big"), content[at + 9]
     fragment = int.from_bytes(content[at + 6 : at + 8], "big") & 0x1FFF
-    beyond = end if fragment else at + 4 * (content[at] & 0xF)
+    header = 4 * (content[at] & 0xF)
     source, target = content[at + 12 : at + 16], content[at + 16 : at + 20]
-    return _way(protocol, source, target, content, beyond, end), size
+    if fragment:
+        return Way(protocol, source, 0, target, 0), size, max(0, size - header)
+    way, above = _way(protocol, source, target, content[at + header : end])
+    return way, size, max(0, size - header - above)
 
 
-def _ipv6(content: bytes, at: int, end: int) -> tuple[Way, int] | None:
+def _ipv6(content: bytes, at: int, end: int) -> _Found | None:
     if at + 40 > end or content[at] >> 4 != 6:
         return None
     size, protocol = 40 + int.from_bytes(content[at + 4 : at + 6], "big"), content[at + 6]
     source, target = content[at + 8 : at + 24], content[at + 24 : at + 40]
-    return _way(protocol, source, target, content, at + 40, end), size
+    way, above = _way(protocol, source, target, content[at + 40 : end])
+    return way, size, max(0, size - 40 - above)
 
 
-def _way(protocol: int, source: bytes, target: bytes, content: bytes, beyond: int, end: int) -> Way:
-    if protocol not in _WITH_PORTS or beyond + 4 > end:
-        return Way(protocol, source, 0, target, 0)
-    ports = struct.unpack_from(">HH", content, beyond)
-    return Way(protocol, source, ports[0], target, ports[1])
+def _way(protocol: int, source: bytes, target: bytes, above: bytes) -> tuple[Way, int]:
+    """Give the way of a packet, and the length of the header above IP."""
+    if protocol not in _WITH_PORTS or len(above) < 4:
+        return Way(protocol, source, 0, target, 0), 0
+    ports = struct.unpack_from(">HH", above)
+    header = 4 * (above[12] >> 4) if protocol == _TCP and len(above) > 12 else 8
+    return Way(protocol, source, ports[0], target, ports[1]), header
