@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from hawser.spec.measurement import Iperf3, Measurement, offset, warmup
+from hawser.spec.measurement import Measurement, offset, rivals, warmup
 from hawser.stats.fairness import jain
 from hawser.store.sample import Sample
 
@@ -25,16 +25,9 @@ def between(
         One sample for each direction with several transfers, as the first one's, its subject all
         their names; none where they have no second in common.
     """
-    flows: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for name in names:
-        each = measurements[name]
-        if isinstance(each, Iperf3):
-            ends = each.source.partition(".")[0], each.target.partition(".")[0]
-            flows[ends[::-1] if each.reverse else ends].append(name)
     found = []
-    for several in flows.values():
-        shares = _shares(measurements, several, samples) if len(several) > 1 else []
-        index = jain(shares)
+    for several in rivals(measurements, names):
+        index = jain(_shares(measurements, several, samples))
         if index is not None:
             first = next(s for s in samples if s.measurement == several[0])
             found.append(

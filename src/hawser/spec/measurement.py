@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -259,6 +259,17 @@ def rounds(measurements: Mapping[str, Measurement]) -> list[list[str]]:
             first = _first(measurements, measurement.beside or measurement.during or name)
         found.setdefault(first, []).append(name)
     return list(found.values())
+
+
+def rivals(measurements: Mapping[str, Measurement], names: Sequence[str]) -> list[list[str]]:
+    """Of measurements that run together, those of iperf3 in one direction, if several."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        each = measurements[name]
+        if isinstance(each, Iperf3):
+            ends = each.source.partition(".")[0], each.target.partition(".")[0]
+            found.setdefault(ends[::-1] if each.reverse else ends, []).append(name)
+    return [several for several in found.values() if len(several) > 1]
 
 
 def _first(measurements: Mapping[str, Measurement], name: str) -> str:

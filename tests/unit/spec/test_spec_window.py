@@ -89,3 +89,30 @@ def test_a_precision_is_checked() -> None:
     assert told_of("{until: 2, metric: rtt}")[0].startswith("repeat.limit: missing")
     assert told_of("many") == ["repeat: found 'many', expected a whole number"]
     assert told_of("0") == ["repeat: found 0, expected at least 1"]
+
+
+@pytest.mark.parametrize(
+    ("others", "measurement", "given"),
+    [
+        ("", None, False),
+        ("  streams: 4\n", None, True),
+        ("  streams: 4\n", "m", True),
+        (" n: {probe: iperf3, from: a, to: b, with: m}\n", None, True),
+        (" n: {probe: iperf3, from: a, to: b, with: m}\n", "m", True),
+        (" n: {probe: iperf3, from: a, to: b, with: m}\n", "n", False),
+        (" n: {probe: iperf3, from: a, to: b, with: m, reverse: true}\n", None, False),
+        (" n: {probe: iperf3, from: a, to: b}\n", None, False),
+    ],
+)
+def test_fairness_needs_several_that_share(
+    others: str, measurement: str | None, given: bool
+) -> None:
+    of = f", measurement: {measurement}" if measurement else ""
+    text = (
+        "extends: base.yaml\n"
+        "measurements:\n"
+        f" m:\n  probe: iperf3\n  from: a\n  to: b\n{others}"
+        f"assert: [{{metric: fairness, at_least: 0.5{of}}}]\n"
+    )
+    found = [error.split(": ", 1)[1] for error in mistakes(text, base=SMALL)]
+    assert [("fairness" in error) for error in found] == ([] if given else [True]), found

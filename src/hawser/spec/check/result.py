@@ -18,12 +18,15 @@ from hawser.spec.measurement import (
     Ping,
     Protocol,
     Throughput,
+    rivals,
+    rounds,
 )
 from hawser.spec.metric import (
     BACK_TO_BACK,
     CONDITIONAL_PDR,
     CONDITIONAL_THROUGHPUT,
     CONVERGENCE,
+    FAIRNESS,
     HTTP,
     HTTP_CONNECTIONS,
     IPERF3_MPTCP,
@@ -176,9 +179,23 @@ def _gives(item: Result | Until, scenario: Scenario) -> bool:
     if item.metric not in MEASURED:
         return item.measurement is None
     chosen = [m for name, m in scenario.measurements.items() if item.measurement in (None, name)]
+    if item.metric in FAIRNESS:
+        return _compares(item.measurement, scenario)
     if item.metric in CONVERGENCE:
         return scenario.disrupted and any(isinstance(each, Iperf3) for each in chosen)
     return any(name in _metrics(each) for each in chosen for name in names(item.metric))
+
+
+def _compares(name: str | None, scenario: Scenario) -> bool:
+    """Whether there are several streams, or transfers side by side, of which the first is named."""
+    measurements = scenario.measurements
+    found = [
+        several[0] for names in rounds(measurements) for several in rivals(measurements, names)
+    ]
+    for each, measurement in measurements.items():
+        if isinstance(measurement, Iperf3) and measurement.streams > 1:
+            found.append(each)
+    return bool(found) if name is None else name in found
 
 
 def _metrics(measurement: Measurement) -> Mapping[str, str]:
