@@ -6,14 +6,17 @@ finds the older one there when it starts again, and puts it back in force.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 
 from hawser.agent.daemon import GatewayDaemon
 from hawser.agent.state import Kept, StateDirectory
+from hawser.agent.steering import Chains
 from hawser.agent.trial import Trial, Verdict
 from hawser.control.client import ControlError
 from hawser.control.link import Configure, Confirm, FromGateway, Outcome, Trying
+from hawser.overlay.config.gateway import GatewayConfig
 
 _log = logging.getLogger(__name__)
 
@@ -22,10 +25,15 @@ class Applier:
     """Has at most one configuration on trial. `advance` is called a few times a second."""
 
     def __init__(
-        self, state: StateDirectory, daemon: GatewayDaemon, clock: Callable[[], float]
+        self,
+        state: StateDirectory,
+        daemon: GatewayDaemon,
+        chains: Chains,
+        clock: Callable[[], float],
     ) -> None:
         self._state = state
         self._daemon = daemon
+        self._chains = chains
         self._clock = clock
         self.good = state.good()
         self._tried: Kept | None = None
@@ -38,9 +46,25 @@ class Applier:
         if self.good is None or self._trial is not None:
             return
         try:
-            self._daemon.apply(self.good.config())
+            self._put(self.good)
         except ControlError as error:
-            _log.error("the daemon does not take the last good configuration: %s", error)
+            _log.error("the last good configuration cannot be put in force: %s", error)
+
+    def refresh(self) -> None:
+        """Put back what the kernel has dropped of a configuration."""
+        self._chains.refresh()
+
+    def _put(self, wanted: Kept) -> GatewayConfig:
+        """Put a configuration in force.
+
+        Raises:
+            ControlError: the daemon, or the kernel, does not take it.
+            ValueError: it is none.
+        """
+        config, steering = wanted.config(), wanted.steering()
+        self._daemon.apply(config)
+        self._chains.apply(config, steering)
+        return config
 
     def configure(self, message: Configure) -> None:
         """Try a configuration."""
@@ -56,8 +80,7 @@ class Applier:
         tried = Kept(version=message.version, digest=message.digest, document=message.document)
         before = self._daemon.status()
         try:
-            config = tried.config()
-            self._daemon.apply(config)
+            config = self._put(tried)
         except (ControlError, ValueError) as error:
             self._give_up(tried, "refused", str(error))
             return
@@ -100,6 +123,7 @@ class Applier:
         self._tried, self._trial = None, None
         if self.good is None:
             self._daemon.stop()
+            self._remove_chains(tried)
         else:
             self.restore()
         self._outcome = Outcome.model_validate(
@@ -110,6 +134,10 @@ class Applier:
                 "detail": reason[:2000],
             }
         )
+
+    def _remove_chains(self, tried: Kept) -> None:
+        with contextlib.suppress(ControlError, ValueError):
+            self._chains.apply(tried.config(), None)
 
 
 def _kept(kept: Kept) -> Outcome:

@@ -212,6 +212,7 @@ class Link:
                     silent = 0
                 if not await asyncio.to_thread(self._daemon.runs):
                     await asyncio.to_thread(self._applier.restore)
+                await asyncio.to_thread(self._applier.refresh)
 
     async def _report(self, connection: ClientConnection) -> None:
         sender, asked = Sender(self._reporter), float("-inf")

@@ -17,6 +17,7 @@ from hawser.agent.daemon import GatewayDaemon
 from hawser.agent.errors import AgentError
 from hawser.agent.link import Link
 from hawser.agent.state import StateDirectory
+from hawser.agent.steering import Chains
 from hawser.driver import capabilities
 from hawser.driver.roles import hawserd
 
@@ -35,7 +36,7 @@ def run(path: Path) -> None:
     joined = state.joined()
     with _alone(state):
         daemon = GatewayDaemon(state, hawserd())
-        applier = Applier(state, daemon, time.monotonic)
+        applier = Applier(state, daemon, Chains(), time.monotonic)
         applier.restore()  # whoever the controller is, and whether it answers
         found = tuple(name for name in _CAPABILITIES if capabilities.has(name))
         with contextlib.suppress(asyncio.CancelledError):

@@ -20,6 +20,8 @@ from pydantic import Field, ValidationError
 
 from hawser.agent.errors import AgentError
 from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.config.steering import FIELD as STEERING
+from hawser.overlay.config.steering import Steering
 from hawser.pki.file import create_private, replace_private, sync_directory
 from hawser.spec.model import Model, Name
 
@@ -51,8 +53,19 @@ class Kept(Model):
         Raises:
             ValueError: it is not a configuration that was kept.
         """
-        found = GatewayConfig.model_validate_json(self.document)
+        document = json.loads(self.document)
+        document.pop(STEERING, None)
+        found = GatewayConfig.model_validate_json(json.dumps(document))
         return found.model_copy(update={"control": PurePosixPath(CONTROL)})
+
+    def steering(self) -> Steering | None:
+        """Read the chains of service functions; None where there are none.
+
+        Raises:
+            ValueError: it is not a configuration that was kept.
+        """
+        found = json.loads(self.document).get(STEERING)
+        return None if found is None else Steering.model_validate_json(json.dumps(found))
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,23 @@ class AccessLine(Model):
     """10^9 bytes a month that the contract includes."""
 
 
+class FunctionPort(Model):
+    """Where a gateway reaches a service function, which routes packets and keeps their addresses.
+
+    Packets from the branch are sent to `next_hop` and come back by the return interface; those to
+    the branch go the other way round.
+    """
+
+    interface: Interface
+    """The gateway's interface to it, used for nothing else."""
+    next_hop: IPv4Address
+    """Its address there."""
+    return_interface: Interface | None = None
+    """The gateway's interface to its other side; the same if left out."""
+    return_next_hop: IPv4Address | None = None
+    """Its address there."""
+
+
 class Network(Model):
     """Branches, path groups and classes, with the ports of the gateways."""
 
@@ -79,6 +96,8 @@ class Network(Model):
     """Applications, for `policy`."""
     policy: dict[TrafficType, ClassPolicy] = {}
     """What each class is, and the lines that it uses."""
+    functions: Annotated[dict[Name, dict[Name, FunctionPort]], Field(max_length=16)] = {}
+    """Service functions for `chain` of the policy, and where they are, by branch."""
     mtu: Annotated[int, Field(ge=1280, le=9216)] = 1500
     """Largest IP packet that all lines carry, bytes."""
 

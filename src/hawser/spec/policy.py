@@ -5,8 +5,8 @@
     policy:
       I: {applications: [voice], labels: [fibre], otherwise: any}
 
-What gateways cannot enforce yet (`chain`) is described too, and refused
-(`spec.check.policy`): a policy that is only written down would be worse than none.
+What gateways cannot enforce is refused (`spec.check.policy`): a policy that is only written down
+would be worse than none.
 """
 
 from __future__ import annotations
@@ -88,4 +88,4 @@ class ClassPolicy(Model):
     max_rate: Rate | None = None
     """Most that a branch sends of this class: to all branches together, or to the internet."""
     chain: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
-    """Service functions that it passes. Gateways of a network have none yet."""
+    """Service functions that it passes, at each gateway that has them."""

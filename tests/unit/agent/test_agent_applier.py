@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -12,14 +13,17 @@ from hawser.agent.applier import Applier
 from hawser.agent.daemon import GatewayDaemon, needs_restart
 from hawser.agent.errors import AgentError
 from hawser.agent.state import Joined, Kept, StateDirectory
+from hawser.agent.steering import Chains
 from hawser.agent.trial import PATIENCE_S
 from hawser.control.client import ControlError
 from hawser.control.link import Configure, Confirm, Outcome, Trying
 from hawser.control.model import GatewayStatus
 from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.config.steering import Steering
 from hawser.overlay.sdwan.gateway import configurations
 from hawser.overlay.sdwan.network import fabric_of
 from hawser.spec.network import Network
+from hawser.spec.overlay import TrafficType
 
 
 def config(**settings: Any) -> GatewayConfig:  # noqa: ANN401 (JSON)
@@ -71,6 +75,18 @@ class Daemon:
         self.stopped += 1
 
 
+@dataclass
+class Kernel:
+    """Chains of a kernel that has some interfaces only."""
+
+    applied: list[Steering | None] = field(default_factory=list)
+
+    def apply(self, _config: GatewayConfig, steering: Steering | None) -> None:
+        if steering is not None and steering.lan != "l":
+            raise ControlError("service functions: there is no interface of this name")
+        self.applied.append(steering)
+
+
 class Machine:
     """An applier, its daemon and a clock."""
 
@@ -78,7 +94,9 @@ class Machine:
         self.now = 0.0
         self.state = StateDirectory(path)
         self.daemon = daemon or Daemon()
-        self.applier = Applier(self.state, cast("GatewayDaemon", self.daemon), lambda: self.now)
+        self.chains = Kernel()
+        parts = (cast("GatewayDaemon", self.daemon), cast("Chains", self.chains))
+        self.applier = Applier(self.state, *parts, lambda: self.now)
 
     def keep(self, sent: Configure) -> None:
         self.applier.configure(sent)
@@ -101,6 +119,41 @@ def test_a_confirmed_configuration_is_kept(tmp_path: Path) -> None:
     assert again.applier.good.version == 2
     again.applier.restore()
     assert again.daemon.applied == machine.daemon.applied[1:]
+
+
+def steered(version: int, lan: str = "l") -> Configure:
+    """A configuration with a service function."""
+    firewall = {"name": "firewall", "interface": "fw0", "next_hop": "192.0.2.99"}
+    back = {"return_interface": "fw0", "return_next_hop": "192.0.2.99"}
+    document = json.loads(config().model_dump_json())
+    document["steering"] = {"lan": lan, "chains": {"II": [firewall | back]}}
+    return Configure(version=version, digest=f"{version:064x}", document=json.dumps(document))
+
+
+def test_chains_are_put_in_force_and_returned_from_with_the_rest(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.keep(message(1))
+    machine.keep(steered(2))
+    first, second = machine.chains.applied
+    assert first is None
+    assert second is not None
+    assert [each.name for each in second.chains[TrafficType.II]] == ["firewall"]
+    assert machine.daemon.applied[0] == machine.daemon.applied[1], "the daemon knows nothing of it"
+    machine.applier.configure(steered(3, lan="other"))
+    told = machine.applier.advance()
+    assert isinstance(told, Outcome)
+    assert (told.result, told.detail) == (
+        "refused",
+        "service functions: there is no interface of this name",
+    )
+    assert machine.chains.applied[-1] == second
+    machine.keep(message(4))
+    assert machine.chains.applied[-1] is None
+
+
+def test_an_agent_that_knows_no_chains_refuses_them() -> None:
+    with pytest.raises(ValueError, match="steering"):
+        GatewayConfig.model_validate_json(steered(1).document)
 
 
 def test_what_the_daemon_refuses_is_not_kept(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_applications_become_rules_of_the_classifier() -> None:
         ("  I: {sla: {loss: 1 %, margin: 95 %}}", "policy.I.sla.margin", "at most 90%"),
         ("  I: {sla: {loss: 1 %, leave_after: 2 h}}", "policy.I.sla.leave_after", "an hour"),
         ("  I: {max_rate: 1 kbit/s}", "policy.I.max_rate", "at least 8 kbit/s"),
-        ("  I: {chain: [firewall]}", "policy.I.chain", "no service functions"),
+        ("  I: {chain: [firewall]}", "policy.I.chain.0", "no function"),
         ("  I: {applications: [vioce]}", "policy.I.applications.0", "did you mean 'voice'"),
         ("  I: {labels: [fiber]}", "policy.I.labels.0", "did you mean 'fibre'"),
         ("  I: {labels: [lte]}", "policy.I.labels", "no path between b1 and b3"),

@@ -10,9 +10,11 @@ from typing import Final, Literal
 
 from hawser.controller.errors import Invalid
 from hawser.controller.telemetry.latest import Statistics
+from hawser.overlay.config.gateway import Carried
 from hawser.overlay.sdwan.automatic import automatic_pairs
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.group import Group, Path
+from hawser.overlay.sdwan.steering import steering
 from hawser.spec.match import Match
 from hawser.spec.network import Network
 from hawser.spec.overlay import TrafficType
@@ -105,6 +107,7 @@ def trace(network: Network, fabric: Fabric, reports: Sequence[Statistics], flow:
         if source is not None:
             steps.append("Type III leaves by the ports of type internet of its own branch")
         return Trace(source, destination, rule, traffic, (), tuple(steps))
+    steps += _functions(fabric, (source, destination), traffic)
     groups = _candidates(fabric, source, destination, traffic)
     report = next((each for each in reports if each.branch == source), None)
     carriers = tuple(_carrier(network, group, source, report) for group in groups)
@@ -146,6 +149,17 @@ def _matches(rule: Match, flow: Flow) -> bool:
         and (rule.protocol is None or rule.protocol == flow.protocol)
         and in_ports
     )
+
+
+def _functions(fabric: Fabric, ends: tuple[str, str], traffic: Carried) -> Iterator[str]:
+    """Say which service functions the flow passes."""
+    for place, branch in zip(("leaving", "entering"), ends, strict=True):
+        chains = steering(fabric, branch)
+        passed = chains.chains.get(traffic, ()) if chains else ()
+        names = [each.name for each in passed]
+        if names:
+            text = ", ".join(names if place == "leaving" else reversed(names))
+            yield f"{place} {branch} it passes {text} (policy.{traffic.value}.chain)"
 
 
 def _candidates(

@@ -11,6 +11,7 @@ from hashlib import sha256
 
 from hawser.overlay.config.base import Need
 from hawser.overlay.config.gateway import GatewayConfig, IpipTransport, Transport
+from hawser.overlay.config.steering import FIELD as STEERING
 from hawser.overlay.sdwan.automatic import Choice
 from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
@@ -18,6 +19,7 @@ from hawser.overlay.sdwan.gateway import peer, without_peers
 from hawser.overlay.sdwan.group import Group
 from hawser.overlay.sdwan.network import fabric_of
 from hawser.overlay.sdwan.staged import staged
+from hawser.overlay.sdwan.steering import steering
 from hawser.spec.network import Network
 from hawser.spec.overlay import TrafficType
 from hawser.spec.policy import ClassPolicy
@@ -118,6 +120,8 @@ class Computer:
     def _desired(self, fabric: Fabric, name: str, version: int, config: GatewayConfig) -> Desired:
         """Put a configuration together from its own part and those of its peers."""
         own = json.loads(config.model_dump_json()) | {"peers": _PLACE}
+        if (chains := steering(fabric, name)) is not None:
+            own |= {STEERING: json.loads(chains.model_dump_json())}
         peers = ",".join(self._peer(fabric, name, other) for other in fabric.peers(name))
         document = _canonical(own).replace(f'"{_PLACE}"', f"[{peers}]", 1)
         digest = sha256(document.encode()).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
+from hawser.overlay.config.steering import Function
 from hawser.spec.model import Model
 from hawser.spec.overlay import Service
 from hawser.spec.topology import PortType
@@ -46,3 +47,5 @@ class Branch(Model):
     """Services of the gateway itself that they reach."""
     ports: dict[str, WanPort]
     """WAN ports by name, in order of use."""
+    functions: dict[str, Function] = {}
+    """Service functions at the gateway, by name."""

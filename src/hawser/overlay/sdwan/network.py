@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from hawser.overlay.config.steering import Function
 from hawser.overlay.sdwan.automatic import Choice, automatic_groups
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
-from hawser.spec.network import AccessLine, Network, topology
+from hawser.spec.network import AccessLine, FunctionPort, Network, topology
 from hawser.spec.overlay import Branch as Described
 from hawser.spec.policy_groups import policy_classes, policy_groups
 from hawser.spec.port import Port
@@ -44,6 +45,21 @@ def _branch(network: Network, name: str, branch: Described) -> Branch:
         prefixes=(branch.prefix, *network.prefixes.get(name, ())),
         services=branch.services,
         ports={port.name: _port(port, network.ports[port]) for port in branch.wan_ports},
+        functions={
+            function: _function(function, places[name])
+            for function, places in network.functions.items()
+            if name in places
+        },
+    )
+
+
+def _function(name: str, place: FunctionPort) -> Function:
+    return Function(
+        name=name,
+        interface=place.interface,
+        next_hop=place.next_hop,
+        return_interface=place.return_interface or place.interface,
+        return_next_hop=place.return_next_hop or place.next_hop,
     )
 
 

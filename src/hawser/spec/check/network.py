@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from hawser.spec.check.classifier import classifier
+from hawser.spec.check.network_functions import functions
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.path_group import path_groups
 from hawser.spec.check.policy import policy
@@ -32,6 +33,7 @@ def network(network: Network) -> Iterator[Issue]:
     if not misfits:
         yield from classifier(like, network.overlay)
         yield from policy(network)
+        yield from functions(network)
 
 
 def _transport(network: Network) -> Iterator[Issue]:

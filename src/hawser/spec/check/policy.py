@@ -28,7 +28,6 @@ def policy(network: Network) -> Iterator[Issue]:
     yield from _applications(network)
     for traffic, wanted in network.policy.items():
         loc: Loc = ("policy", traffic.value)
-        yield from _unenforced(loc, wanted)
         yield from _thresholds(network, loc, traffic, wanted)
         yield from _rate(network, loc, traffic, wanted)
         yield from _members(network, loc, traffic, wanted)
@@ -54,13 +53,6 @@ def _applications(network: Network) -> Iterator[Issue]:
     if len(names) > _NAMES:
         message = f"found {len(names)} DNS names, expected at most {_NAMES}"
         yield Issue(("applications",), message)
-
-
-def _unenforced(loc: Loc, wanted: ClassPolicy) -> Iterator[Issue]:
-    """Refuse what would only be written down."""
-    if wanted.chain:
-        message = "gateways of a network have no service functions yet"
-        yield Issue((*loc, "chain"), message)
 
 
 def _thresholds(
