@@ -113,6 +113,9 @@ class Settings(Model):
     """For networks with `overlay.paths: automatic`."""
     others: Annotated[tuple[ControllerUrl, ...], Field(max_length=16)] = ()
     """URLs of the other controllers of the database, which are asked for their statistics."""
+    proxies: Annotated[tuple[IPvAnyAddress, ...], Field(max_length=16)] = ()
+    """Addresses of proxies before the API, which have to begin each connection with a header of the
+    PROXY protocol, version 2."""
     dns_servers: Annotated[tuple[IPvAnyAddress, ...], Field(max_length=8)] = ()
     """Addresses of DNS servers that resolve names of applications; else those of the system."""
     remote_write: Target | None = None

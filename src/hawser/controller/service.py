@@ -8,6 +8,7 @@ import gc
 import logging
 import socket
 from collections.abc import AsyncIterator
+from ipaddress import ip_address
 
 import uvicorn
 import uvloop
@@ -15,6 +16,7 @@ from fastapi import FastAPI
 
 from hawser.controller.api.app import create
 from hawser.controller.api.connection import MOST, Connection
+from hawser.controller.api.proxy import ProxiedServer
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory, Settings, open_context, utc_now
 from hawser.controller.errors import DirectoryError
@@ -112,6 +114,7 @@ async def _serve(directory: Directory) -> None:
         limit_concurrency=MOST,
         ws="none",
     )
-    server = uvicorn.Server(config)
+    proxies = tuple(map(ip_address, map(str, settings.proxies)))
+    server = ProxiedServer(config, proxies) if proxies else uvicorn.Server(config)
     _log.info("API at https://%s:%s", settings.host, settings.api_port)
     await server.serve()

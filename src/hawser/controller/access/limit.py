@@ -18,12 +18,19 @@ _NETWORK: Final = 64
 def source_of(address: str) -> str:
     """Give what counts as one caller: an IPv4 address, or the network of an IPv6 address."""
     try:
-        found = ip_address(address)
+        found = ip_address(plain(address))
     except ValueError:
         return address
-    if found.version == 4 or found.ipv4_mapped:
-        return str(found if found.version == 4 else found.ipv4_mapped)
+    if found.version == 4:
+        return str(found)
     return str(ip_network((int(found), _NETWORK), strict=False))
+
+
+def plain(address: str) -> str:
+    """Give an address without the prefix that makes IPv4 IPv6, and without a zone."""
+    found = ip_address(address.partition("%")[0])
+    mapped = found.ipv4_mapped if found.version == 6 else None
+    return str(mapped or found)
 
 
 class RateLimit:

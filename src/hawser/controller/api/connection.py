@@ -22,9 +22,12 @@ class Connection(HttpToolsProtocol):
     """One connection of a client."""
 
     most_of_source: ClassVar[int] = 200
-    """Connections of one address or IPv6 network; behind a proxy all are of its address."""
+    """Connections of one address or IPv6 network; behind a proxy that does not say for whom they
+    are, all are of its address."""
     head_s: ClassVar[float] = 10.0
     """Seconds until the head of a request has to be complete."""
+    behind: tuple[str, int] | None = None
+    """Address and port of the client, where a proxy has said them."""
     _of_source: ClassVar[Counter[str]] = Counter()
     _late: asyncio.TimerHandle | None = None
     _source = ""
@@ -32,6 +35,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (uvicorn's)
         """Wait for a request, unless the source has too many connections."""
         super().connection_made(transport)
+        self.client = self.behind or self.client
         self._source = source_of(self.client[0] if self.client else "local")
         self._of_source[self._source] += 1
         if self._of_source[self._source] > self.most_of_source:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from websockets.asyncio.server import ServerConnection, serve
@@ -28,6 +29,7 @@ from hawser.controller.errors import Refused
 from hawser.controller.inventory.gateway import State, of_certificate, state_of
 from hawser.controller.jobs.rollout import advance
 from hawser.controller.jobs.watch import Plan
+from hawser.controller.link.cap import Cap, Capped
 from hawser.controller.link.notes import Notes
 from hawser.controller.link.session import Session
 from hawser.controller.telemetry import observation
@@ -73,7 +75,7 @@ class Server:
                 self._serve,
                 settings.host,
                 settings.gateways_port,
-                ssl=_tls(directory),
+                create_connection=cast("Any", partial(_capped, _tls(directory), Cap())),
                 process_request=self._admit,
                 compression=None,  # statistics are packed, and a window of zlib is 100 kB a gateway
                 max_size=MAX_MESSAGE,
@@ -81,7 +83,6 @@ class Server:
                 ping_interval=15,  # gateways ping, too
                 ping_timeout=15,
                 open_timeout=10,
-                ssl_handshake_timeout=10,
                 close_timeout=2,
                 server_header=None,
             ):
@@ -208,6 +209,16 @@ class Server:
             _log.exception("the roll-out cannot go on")
             return plan
         return self._context.watch.plan() if changed else plan
+
+
+def _capped(
+    tls: ssl.SSLContext,
+    cap: Cap,
+    *arguments: Any,  # noqa: ANN401 (websockets')
+    **options: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    """Make a connection whose TLS begins only if the cap allows it."""
+    return Capped(ServerConnection(*arguments, **options), tls, cap)
 
 
 def _tls(directory: Directory) -> ssl.SSLContext:
