@@ -191,6 +191,8 @@ def test_a_provider_that_is_away_is_no_error_of_ours(api: Api, stranger: Api) ->
         {"roles": {"ops": "nobody"}},
         {"default_role": "nobody"},
         {"issuer": "file:///etc/passwd"},
+        {"authority": "none"},
+        {"authority": "\u00e9"},
     ],
 )
 def test_wrong_settings_are_refused(api: Api, stranger: Api, change: dict[str, Any]) -> None:

@@ -31,11 +31,20 @@ def _is_safe(url: str) -> str:
     return url
 
 
+def _certificates(text: str) -> str:
+    try:
+        ssl.create_default_context(cadata=text)
+    except (ssl.SSLError, ValueError, TypeError) as error:
+        raise ValueError("expected certificates in PEM form") from error
+    return text
+
+
 Url = Annotated[
     str,
     StringConstraints(pattern=r"^[!-~]+$", max_length=500),
     AfterValidator(_is_safe),
 ]
+Pem = Annotated[str, StringConstraints(max_length=20_000), AfterValidator(_certificates)]
 _Role = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 _Word = Annotated[str, StringConstraints(pattern=r"^[!-~]+$", max_length=200)]
 
@@ -58,7 +67,7 @@ class Settings(Model):
     """Role by a value of the claim; the first that the user has decides."""
     default_role: _Role | None = None
     """Role of users with none of these values; without it they are refused."""
-    authority: Annotated[str, StringConstraints(max_length=20_000)] | None = None
+    authority: Pem | None = None
     """Certificates in PEM form that are trusted instead of the system's."""
 
 
