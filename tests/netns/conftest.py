@@ -15,7 +15,12 @@ os.environ[VARIABLE] = "tests"
 
 __all__ = ["deploy", "driver", "lab_name"]
 
-TOGETHER = ("bench/test_lab.py", "function/test_behaviours.py", "run/test_finished.py")
+TOGETHER = (
+    "bench/test_lab.py",
+    "function/test_behaviours.py",
+    "run/test_attacks.py",
+    "run/test_finished.py",
+)
 """Files whose tests one process runs in turn: one test removes what another left, or all share a
 run or a lab."""
 
