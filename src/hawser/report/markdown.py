@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from hawser.report import cloud, tables
+from hawser.report import attacks, cloud, tables
 from hawser.report.model import Report
 from hawser.report.tables import Table
 from hawser.report.words import clean
@@ -30,6 +30,7 @@ def markdown(report: Report) -> str:
         parts += ["Published values not measured here:", _list(report.unmatched)]
     parts += _optional(tables.bottlenecks(report))
     parts += _optional(cloud.elements(report.workflow))
+    parts += (table(one) for one in attacks.tables(report))
     parts += (table(one) for one in tables.counters(report))
     parts += ["## Checks", _list(report.warnings) or "No warnings."]
     parts += _optional(tables.assertions(report))

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from hawser.report import cloud, tables
+from hawser.report import attacks, cloud, tables
 from hawser.report.figures.cases import cases, suits
 from hawser.report.figures.dots import dots
 from hawser.report.figures.facets import distribution, over_time
@@ -76,6 +76,7 @@ def html(report: Report) -> str:
             regressions=tables.regressions(report),
             bottlenecks=tables.bottlenecks(report),
             cloud=cloud.elements(report.workflow),
+            attacks=attacks.tables(report),
             assertions=tables.assertions(report),
             exclusions=tables.exclusions(report),
             order=tables.order(report),
@@ -159,10 +160,9 @@ def _event(event: Event) -> str:
 def _others(report: Report) -> list[Markup]:
     """Charts of the other metrics that vary."""
     charts: dict[tuple[str, ...], list[Row]] = {}
-    for row in report.rows:
-        if row not in report.headline:
-            key = (row.measurement, row.metric, row.unit, row.direction, row.subject)
-            charts.setdefault(key, []).append(row)
+    for row in tables.others(report):
+        key = (row.measurement, row.metric, row.unit, row.direction, row.subject)
+        charts.setdefault(key, []).append(row)
     moving = [rows for rows in charts.values() if len({v for r in rows for v in r.values}) > 1]
     width = WIDE if len(report.layout.groups) > 1 else HALF
     return [_dots(report, rows, width) for rows in moving[:_MOST_CHARTS]]

@@ -23,6 +23,7 @@ from hawser.report.words import (
     way,
 )
 from hawser.spec.measurement import Measurement
+from hawser.spec.metric import ATTACKS
 from hawser.spec.workflow import Labels
 from hawser.store import label
 
@@ -40,11 +41,23 @@ class Table:
 def results(report: Report) -> list[Table]:
     """One table a metric, the headline's first."""
     groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in (*report.headline, *(r for r in report.rows if r not in report.headline)):
+    for row in (*report.headline, *others(report)):
         headline = row in report.headline
         key = ("",) if headline else (row.measurement, row.metric, row.direction, row.subject)
         groups.setdefault(key, []).append(row)
     return [_result(report, rows) for rows in groups.values()]
+
+
+def others(report: Report) -> list[Row]:
+    """Rows beside the headline's that have tables and charts of their own.
+
+    Those of single attacks share one table (`report.attacks`).
+    """
+    return [
+        row
+        for row in report.rows
+        if row not in report.headline and not (row.metric in ATTACKS and row.subject)
+    ]
 
 
 def _result(report: Report, rows: Sequence[Row]) -> Table:
@@ -59,7 +72,7 @@ def _result(report: Report, rows: Sequence[Row]) -> Table:
         (*axes, *columns, *extra),
         tuple(
             (
-                *_names(axes, row.variant),
+                *names_of(axes, row.variant),
                 *_numbers(row),
                 *((number(row.with_void),) if void else ()),
                 *(_published(row) if published else ()),
@@ -84,7 +97,8 @@ def axes_of(report: Report) -> tuple[str, ...]:
     return (*layout.group_axes, layout.axis) if layout.axis else ("variant",)
 
 
-def _names(axes: Sequence[str], variant: Labels) -> tuple[str, ...]:
+def names_of(axes: Sequence[str], variant: Labels) -> tuple[str, ...]:
+    """Give the values of a variant on axes, or its label where it is on none."""
     if not any(axis in variant for axis in axes):
         return (label(variant),)
     return tuple(variant.get(axis, DASH) for axis in axes)
@@ -175,7 +189,7 @@ def bottlenecks(report: Report) -> Table | None:
     several = len({one.measurement for one in report.bottlenecks}) > 1
     rows = [
         (
-            *_names(axes, one.variant),
+            *names_of(axes, one.variant),
             *((one.measurement,) if several else ()),
             one.text,
             one.next or DASH,
@@ -274,7 +288,7 @@ def _counters(report: Report, name: str, rows: Sequence[Row]) -> Table:
         name,
         (*axes, *columns),
         tuple(
-            (*_names(axes, variant), *(cells.get((known, what), DASH) for what in columns))
+            (*names_of(axes, variant), *(cells.get((known, what), DASH) for what in columns))
             for known, variant in variants.items()
         ),
         len(axes),

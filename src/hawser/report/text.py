@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from hawser.report import cloud, tables
+from hawser.report import attacks, cloud, tables
 from hawser.report.model import Report
 from hawser.report.tables import Table
 from hawser.report.words import clean
@@ -31,6 +31,7 @@ def renderable(report: Report) -> RenderableType:
         tables.regressions(report),
         tables.bottlenecks(report),
         cloud.elements(report.workflow),
+        *attacks.tables(report),
         tables.assertions(report),
         tables.exclusions(report),
     ]

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
-from hawser.report import cloud, collect, data, tables
+from hawser.report import attacks, cloud, collect, data, tables
 from hawser.report.export import content, heat_map, latex
 from hawser.report.export.ecdf import ecdf
 from hawser.report.export.over_time import over_time
@@ -192,6 +192,8 @@ def _tables(report: Report) -> Iterator[tuple[str, Table]]:
         "assertions": tables.assertions(report),
         "bottlenecks": tables.bottlenecks(report),
         "cloud": cloud.elements(report.workflow),
+        "confusion-matrix": attacks.matrix(report),
+        "attacks": attacks.by_attack(report),
         "exclusions": tables.exclusions(report),
         "order": tables.order(report),
     }
