@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _MODULES: Final = {
     "agent": ("websockets",),
-    "controller": ("alembic", "dns"),
+    "controller": ("aiosmtplib", "alembic", "dns"),
     "ids": ("sklearn",),
     "openflow": ("os_ken",),
     "png": ("matplotlib",),

@@ -27,8 +27,8 @@ from hawser.controller.errors import DirectoryError
 from hawser.pki.file import create_private, replace_private
 from hawser.spec.model import Model
 
-_LEFT_OUT: Final = frozenset({"login_session", "login_failure", "oidc_login"})
-"""Nobody stays logged in over a restore."""
+_LEFT_OUT: Final = frozenset({"login_session", "login_failure", "oidc_login", "delivery"})
+"""Nobody stays logged in over a restore, and no message is sent again."""
 _SEALING_KEY: Final = "sealing.key"
 _SEQUENCES: Final = (("gateway", "id"),)
 """Columns that PostgreSQL counts up by itself."""

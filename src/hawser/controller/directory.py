@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 from typing import Annotated
 
@@ -86,6 +86,19 @@ class PathRules(Model):
     """Most replacements of the groups of two branches in an hour."""
 
 
+class AlarmRules(Model):
+    """What counts as degraded, and where alarms may be sent."""
+
+    loss: Ratio = Ratio(0.05)
+    """Share of bytes that a path loses."""
+    rtt_factor: Annotated[float, Field(ge=1, le=1000)] = 3.0
+    """Round-trip time, as a multiple of the lowest of the last day, ..."""
+    rtt_more: Duration = Duration(0.05)
+    """... if it is also so much above it."""
+    networks: Annotated[tuple[IPv4Network | IPv6Network, ...], Field(max_length=64)] = ()
+    """Addresses of receivers that are allowed besides public ones."""
+
+
 def _controller_url(text: str) -> str:
     address_of(text)
     return text
@@ -111,6 +124,7 @@ class Settings(Model):
     """Requests of one user or API key to the API, on average over ten seconds."""
     paths: PathRules = PathRules()
     """For networks with `overlay.paths: automatic`."""
+    alarms: AlarmRules = AlarmRules()
     others: Annotated[tuple[ControllerUrl, ...], Field(max_length=16)] = ()
     """URLs of the other controllers of the database, which are asked for their statistics."""
     proxies: Annotated[tuple[IPvAnyAddress, ...], Field(max_length=16)] = ()
@@ -162,6 +176,14 @@ class Directory:
     def authority(self) -> Path:
         """The authority's certificate."""
         return self.path / _AUTHORITY
+
+    def certificate_ends(self) -> dict[str, datetime]:
+        """Give when the authority's certificate and the controller's own one expire."""
+        files = {"authority": self.authority, "server": self.certificate}
+        return {
+            name: x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc
+            for name, file in files.items()
+        }
 
     @property
     def sealing_key(self) -> bytes:

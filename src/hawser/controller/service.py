@@ -14,12 +14,14 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+from hawser.controller.alarms.paths import Limits
 from hawser.controller.api.app import create
 from hawser.controller.api.connection import MOST, Connection
 from hawser.controller.api.proxy import ProxiedServer
 from hawser.controller.context import Context
 from hawser.controller.directory import Directory, Settings, open_context, utc_now
 from hawser.controller.errors import DirectoryError
+from hawser.controller.jobs.alarms import Sender, Sources, Watchman, alarming
 from hawser.controller.jobs.names import NameResolution, Resolver, resolving
 from hawser.controller.jobs.paths import PathConfiguration, choosing
 from hawser.controller.jobs.upkeep import upkeep
@@ -75,6 +77,19 @@ def _path_configuration(context: Context, settings: Settings) -> PathConfigurati
     )
 
 
+def _watchman(context: Context, directory: Directory, settings: Settings) -> Watchman:
+    sources = Sources(
+        context.database,
+        context.watch,
+        context.latest,
+        context.statistics,
+        context.clock,
+        directory.certificate_ends(),
+    )
+    rules = settings.alarms
+    return Watchman(sources, Limits(float(rules.loss), rules.rtt_factor, 1e3 * rules.rtt_more))
+
+
 async def _serve(directory: Directory) -> None:
     loop, servers = asyncio.get_running_loop(), list[Server]()
 
@@ -95,7 +110,9 @@ async def _serve(directory: Directory) -> None:
         resolver = Resolver(map(str, settings.dns_servers))
         work = NameResolution(context.database, context.clock, resolver)
         names = resolving(work, changed)
-        async with servers[0].serving(directory), jobs, paths, names:
+        sender = Sender(context.database, context.vault, context.clock, settings.alarms.networks)
+        alarms = alarming(_watchman(context, directory, settings), sender)
+        async with servers[0].serving(directory), jobs, paths, names, alarms:
             yield
         context.close()
 

@@ -11,12 +11,14 @@ from fastapi import Depends, FastAPI
 import hawser
 from hawser.controller.api import (
     access,
+    alarms,
     answer,
     gateways,
     names,
     network,
     oidc,
     paths,
+    receivers,
     rollout,
     statistics,
 )
@@ -43,7 +45,18 @@ def create(context: Context, lifespan: Lifespan | None = None) -> FastAPI:
     for router in (access.open_router, oidc.open_router, gateways.open_router):
         app.include_router(router, prefix="/v1", responses=common)
     closed = common | answer.documented(401, 403)
-    routers = (access, oidc, network, names, paths, rollout, gateways, statistics)
+    routers = (
+        access,
+        oidc,
+        network,
+        names,
+        paths,
+        rollout,
+        gateways,
+        statistics,
+        alarms,
+        receivers,
+    )
     for router in (each.router for each in routers):
         app.include_router(router, prefix="/v1", responses=closed, dependencies=[Depends(bearer)])
 

@@ -20,6 +20,8 @@ _LOCK = 0x48415753
 """Key of PostgreSQL's advisory lock of writers."""
 CHANNEL = "hawser"
 """PostgreSQL's channel on which changes are told."""
+_MESSAGES = 0x48415754
+"""Key of PostgreSQL's advisory locks of messages that are being sent."""
 _BUSY_MS = 20_000
 """How long SQLite waits for another writer."""
 
@@ -64,6 +66,20 @@ class Database:
         """Write down what was observed: like `write`, but nobody waits on PostgreSQL."""
         with self._session(write=True) as session, session.begin():
             yield session
+
+    @contextlib.contextmanager
+    def exclusive(self, number: int) -> Iterator[bool]:
+        """Hold the lock of a message; False where another controller has it.
+
+        PostgreSQL frees it when the connection ends, with the controller that has it. SQLite has
+        one controller, which needs none.
+        """
+        if self.sqlite:
+            yield True
+            return
+        with self.engine.connect() as connection:
+            lock = text("SELECT pg_try_advisory_xact_lock(:key, :number)")
+            yield bool(connection.scalar(lock, {"key": _MESSAGES, "number": number}))
 
     def close(self) -> None:
         """Close all connections."""

@@ -159,6 +159,98 @@ class ResolvedName(Table):
     """Why the last query gave no address."""
 
 
+class Alarm(Table):
+    """Something that is or was wrong."""
+
+    __tablename__ = "alarm"
+    __table_args__ = (
+        # The same thing is raised once at a time, by whichever controller.
+        Index(
+            "ux_alarm_key",
+            "key",
+            unique=True,
+            sqlite_where=text("cleared IS NULL"),
+            postgresql_where=text("cleared IS NULL"),
+        ),
+    )
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    key: Mapped[str]
+    """Kind and subject."""
+    kind: Mapped[str]
+    level: Mapped[str]
+    group: Mapped[str]
+    branches: Mapped[Json]
+    detail: Mapped[str]
+    figures: Mapped[Json]
+    affected: Mapped[int]
+    """How many paths have it."""
+    raised: Mapped[datetime]
+    cleared: Mapped[datetime | None]
+    flaps: Mapped[int]
+    """How often the same alarm was cleared in the hour before."""
+    notified: Mapped[datetime | None]
+    """When messages were queued; None while it is silenced."""
+    notified_level: Mapped[str | None]
+    acknowledged: Mapped[datetime | None]
+    acknowledged_by: Mapped[str | None]
+    note: Mapped[str | None]
+
+
+class Maintenance(Table):
+    """A time in which alarms of some branches are not sent."""
+
+    __tablename__ = "maintenance"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    begin: Mapped[datetime]
+    end: Mapped[datetime]
+    branches: Mapped[Json | None]
+    """None for all alarms."""
+    author: Mapped[str]
+    reason: Mapped[str]
+
+
+class Receiver(Table):
+    """Where alarms are sent."""
+
+    __tablename__ = "receiver"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    sealed: Mapped[bytes]
+    """Its settings, with its secret."""
+    least: Mapped[str]
+    """Level from which on alarms are sent to it."""
+    created: Mapped[datetime]
+    abandoned: Mapped[int] = mapped_column(default=0)
+    """Messages that were given up."""
+
+
+class Delivery(Table):
+    """A message to one receiver."""
+
+    __tablename__ = "delivery"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    id: Mapped[str]
+    """By which the receiver recognises a message that comes again."""
+    receiver: Mapped[str] = mapped_column(
+        ForeignKey("receiver.name", ondelete="CASCADE"), index=True
+    )
+    group: Mapped[str]
+    events: Mapped[Json]
+    omitted: Mapped[int]
+    """Events that there was no room for."""
+    created: Mapped[datetime]
+    due: Mapped[datetime]
+    """When it may be sent, or sent again."""
+    attempts: Mapped[int]
+    delivered: Mapped[datetime | None]
+    abandoned: Mapped[datetime | None]
+    error: Mapped[str | None]
+    """Why the last attempt failed."""
+
+
 class Token(Table):
     """A token for one gateway to join."""
 

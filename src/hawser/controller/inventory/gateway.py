@@ -222,6 +222,15 @@ def ends(session: Session) -> dict[int, datetime]:
     return {row[0]: row[1] for row in session.execute(wanted.group_by(Certificate.gateway))}
 
 
+def newest_certificates(session: Session) -> dict[int, tuple[datetime, datetime]]:
+    """Give when the newest certificate of each gateway was issued, and when it expires."""
+    wanted = select(
+        Certificate.gateway, func.max(Certificate.issued), func.max(Certificate.expires)
+    )
+    rows = session.execute(wanted.group_by(Certificate.gateway))
+    return {gateway: (issued, expires) for gateway, issued, expires in rows}
+
+
 def revoked_fingerprints(session: Session, now: datetime) -> Sequence[str]:
     """Give fingerprints of unexpired certificates of revoked gateways."""
     wanted = (
