@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hawser.cli import audit, demo, files, history, options, output, paths, remote, statistics
+from hawser.cli import (
+    alarms,
+    audit,
+    demo,
+    files,
+    history,
+    options,
+    output,
+    paths,
+    remote,
+    statistics,
+)
 
 if TYPE_CHECKING:
     from hawser.spec.model import Model
@@ -26,6 +37,7 @@ history.add_to(app)
 paths.add_to(app)
 app.command("demo")(demo.demo)
 app.add_typer(statistics.app)
+app.add_typer(alarms.app)
 
 _DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="Directory of the controller.")

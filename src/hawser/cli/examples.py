@@ -61,6 +61,15 @@ STATISTICS: Mapping[str, Sequence[str]] = {
         "hawser controller statistics history b1 port/wa/sent --last '7 d' --rows 168",
     ),
 }
+ALARMS: Mapping[str, Sequence[str]] = {
+    "acknowledge": ("hawser controller alarms acknowledge 7 --note 'provider called'",),
+    "silence": ("hawser controller alarms silence 'new line' --hours 2 --branches b1,b2",),
+    "resume": ("hawser controller alarms resume 3",),
+    "receivers": ("hawser controller alarms receivers",),
+    "send": ("hawser controller alarms send noc noc.json",),
+    "test": ("hawser controller alarms test noc",),
+    "remove": ("hawser controller alarms remove noc",),
+}
 GATEWAY: Mapping[str, Sequence[str]] = {
     "join": ("hawser gateway join https://192.0.2.1:8443 TOKEN",),
     "run": ("hawser gateway run", "hawser gateway run --directory /srv/gateway"),

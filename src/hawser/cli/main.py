@@ -16,6 +16,7 @@ import typer
 
 from hawser import __version__
 from hawser.cli import (
+    alarms,
     audit,
     controller,
     doctor,
@@ -131,6 +132,7 @@ for _group, _lines in (
     (controller.app, examples.CONTROLLER),
     (audit.app, examples.AUDIT),
     (statistics.app, examples.STATISTICS),
+    (alarms.app, examples.ALARMS),
     (gateway.app, examples.GATEWAY),
     (ids.app, examples.IDS),
 ):
