@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hawser.probe.bandwidth.probe import BandwidthProbe
 from hawser.probe.base import Probe
 from hawser.probe.http import HttpProbe
 from hawser.probe.iperf3 import Iperf3Probe
@@ -9,7 +10,16 @@ from hawser.probe.load.probe import LoadProbe
 from hawser.probe.path_mtu import PathMtuProbe
 from hawser.probe.ping import PingProbe
 from hawser.probe.search.probe import ThroughputProbe
-from hawser.spec.measurement import Http, Iperf3, Load, Measurement, PathMtu, Ping, Throughput
+from hawser.spec.measurement import (
+    Bandwidth,
+    Http,
+    Iperf3,
+    Load,
+    Measurement,
+    PathMtu,
+    Ping,
+    Throughput,
+)
 
 
 def probe_for(measurement: Measurement) -> Probe:
@@ -19,6 +29,8 @@ def probe_for(measurement: Measurement) -> Probe:
             return PingProbe(measurement)
         case PathMtu():
             return PathMtuProbe(measurement)
+        case Bandwidth():
+            return BandwidthProbe(measurement)
         case Iperf3():
             return Iperf3Probe(measurement)
         case Http():

@@ -8,7 +8,7 @@ from hawser.report.collect import Collected, label_key
 from hawser.report.evidence import gather, ways
 from hawser.report.model import Bottleneck
 from hawser.report.words import join, number
-from hawser.spec.measurement import Iperf3, Measurement, PathMtu, Ping
+from hawser.spec.measurement import Bandwidth, Iperf3, Measurement, PathMtu, Ping
 from hawser.spec.workflow import Labels, Workflow
 from hawser.stats.bottleneck import BUFFER_LIMITED, Cause, Diagnosis, find
 from hawser.stats.evidence import (
@@ -35,7 +35,7 @@ def bottlenecks(found: Iterable[Collected], workflow: Workflow) -> tuple[Bottlen
         scenario = scenarios.get(label_key(one.variant))
         for name, measurement in scenario.measurements.items() if scenario else ():
             trials = one.evidence.get(name)
-            if scenario and trials and not isinstance(measurement, Ping | PathMtu):
+            if scenario and trials and not isinstance(measurement, Ping | PathMtu | Bandwidth):
                 passed, delivered = ways(scenario, measurement), _delivered(one, name)
                 diagnoses = [
                     find(gather(samples, measurement, passed, delivered.get(trial)))

@@ -76,6 +76,31 @@ class PathMtu(Between):
         return 6.0
 
 
+class Bandwidth(Between):
+    """Available bandwidth of an idle path by packet trains, with its error.
+
+    Gives `available_bandwidth` with its 95 % interval `available_bandwidth_low` and
+    `available_bandwidth_high`, `path_capacity` (Mbit/s of frames), `estimate_error` (% of the
+    estimate), `probe_traffic` (% of the port), `probe_time` (s), `trains` and `trains_disturbed`.
+    """
+
+    probe: Literal["bandwidth"]
+    """The tool: trains of `hawserd load`."""
+    port: Rate
+    """Declared rate of the sending port, which bounds the estimate and the trains."""
+    share: Ratio = Ratio(0.01)
+    """Share of the port's bits during `duration` that the trains may take."""
+    duration: Duration = Duration(60)
+    """Time over which they are spread."""
+    size: Annotated[int, Field(ge=200, le=1514)] = 1514
+    """Largest frame, bytes without frame check sequence. At low rates frames are smaller."""
+
+    @property
+    def seconds(self) -> float:
+        """The trains and what starts them."""
+        return float(self.duration) + 2
+
+
 class Protocol(StrEnum):
     """Transport protocol of iperf3."""
 
@@ -246,7 +271,7 @@ class Throughput(Traffic):
 
 
 Measurement = Annotated[
-    Ping | PathMtu | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")
+    Ping | PathMtu | Bandwidth | Iperf3 | Http | Load | Throughput, Field(discriminator="probe")
 ]
 
 

@@ -6,6 +6,17 @@ import re
 
 PING = {"rtt": "ms", "rtt_min": "ms", "rtt_p99": "ms", "rtt_p999": "ms", "ping_loss": "%"}
 PATH_MTU = {"path_mtu": "bytes"}
+BANDWIDTH = {
+    "available_bandwidth": "Mbit/s",
+    "available_bandwidth_low": "Mbit/s",
+    "available_bandwidth_high": "Mbit/s",
+    "path_capacity": "Mbit/s",
+    "estimate_error": "%",
+    "probe_traffic": "%",
+    "probe_time": "s",
+    "trains": "trains",
+    "trains_disturbed": "trains",
+}
 IPERF3_TCP = {"goodput": "Mbit/s", "retransmissions": "segments"}
 IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
@@ -67,6 +78,7 @@ PASSIVE = {
 MEASURED = {
     **PING,
     **PATH_MTU,
+    **BANDWIDTH,
     **HTTP,
     **HTTP_CONNECTIONS,
     **HTTP_OPEN_LOOP,

@@ -7,7 +7,11 @@ import pytest
 from hawser.report.words import term
 from hawser.spec.metric import MEASURED
 
-HIGHER = ("goodput", "requests", "connections", "throughput", "received", "pdr", "path_mtu")
+HIGHER = (
+    *("goodput", "requests", "connections", "throughput", "received", "pdr", "path_mtu"),
+    *("available_bandwidth", "available_bandwidth_low", "available_bandwidth_high"),
+    *("path_capacity", "trains"),
+)
 
 
 @pytest.mark.parametrize("metric", MEASURED)

@@ -26,6 +26,12 @@ class _Result(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+class SentStream(_Result):
+    """What was sent of a stream."""
+
+    frames: int
+
+
 class Sent(_Result):
     """Counters of a sender; see the schema."""
 
@@ -34,6 +40,7 @@ class Sent(_Result):
     unsent: int
     refused: int
     cpu_s: float
+    streams: list[SentStream] = []
 
 
 class Distribution(_Result):

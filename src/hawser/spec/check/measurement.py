@@ -9,6 +9,7 @@ from hawser.spec.check.topology import near
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import (
+    Bandwidth,
     Http,
     Iperf3,
     Load,
@@ -33,6 +34,8 @@ _CONGESTION = re.compile(r"[a-z0-9_-]{1,15}")
 _MAX_UDP = 65_507
 """Payload of the largest UDP datagram over IPv4."""
 _PORTS = 65_536
+_TRAIN_RATES, _TRAIN_SHARE, _TRAIN_SECONDS = (1e5, 1e10), 0.2, (2.0, 3600.0)
+"""What a bandwidth probe may be asked to do: bit/s, share of the port, seconds."""
 _SHORTEST = 0.1
 """Interval of iperf3's reports, seconds: its smallest."""
 _MAX_WRITE = 1 << 20
@@ -76,17 +79,37 @@ def settings(measurements: Mapping[str, Measurement]) -> Iterator[Issue]:
             before.add(name)
         if node_of(measurement.source) == node_of(measurement.target):
             yield Issue((*loc, "to"), "found the same node as from, expected another")
-        match measurement:
-            case Ping():
-                yield from _positive((*loc, "interval"), measurement.interval)
-            case PathMtu():
-                pass
-            case Iperf3():
-                yield from _iperf3(loc, measurement)
-            case Http():
-                yield from _http(loc, measurement)
-            case Load() | Throughput():
-                yield from _traffic(loc, measurement)
+        yield from _of_probe(loc, measurement)
+
+
+def _of_probe(loc: Loc, measurement: Measurement) -> Iterator[Issue]:
+    """Check what only one kind of measurement has."""
+    match measurement:
+        case Ping():
+            yield from _positive((*loc, "interval"), measurement.interval)
+        case PathMtu():
+            pass
+        case Bandwidth():
+            yield from _bandwidth(loc, measurement)
+        case Iperf3():
+            yield from _iperf3(loc, measurement)
+        case Http():
+            yield from _http(loc, measurement)
+        case Load() | Throughput():
+            yield from _traffic(loc, measurement)
+
+
+def _bandwidth(loc: Loc, measurement: Bandwidth) -> Iterator[Issue]:
+    low, high = _TRAIN_RATES
+    if not low <= measurement.port <= high:
+        message = f"found {measurement.port / 1e6:g} Mbit/s, expected 0.1 Mbit/s to 10 Gbit/s"
+        yield Issue((*loc, "port"), message)
+    if not 0 < measurement.share <= _TRAIN_SHARE:
+        message = f"found {measurement.share:.0%}, expected more than 0 and at most 20 %"
+        yield Issue((*loc, "share"), message)
+    if not _TRAIN_SECONDS[0] <= measurement.duration <= _TRAIN_SECONDS[1]:
+        message = f"found {measurement.duration:g} s, expected 2 s to 1 h"
+        yield Issue((*loc, "duration"), message)
 
 
 def _beside(loc: Loc, measurement: Measurement, before: set[str]) -> Iterator[Issue]:

@@ -10,6 +10,7 @@ from hawser.spec.check.window import windows
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import (
+    Bandwidth,
     Http,
     Iperf3,
     Load,
@@ -23,6 +24,7 @@ from hawser.spec.measurement import (
 )
 from hawser.spec.metric import (
     BACK_TO_BACK,
+    BANDWIDTH,
     CONDITIONAL_PDR,
     CONDITIONAL_THROUGHPUT,
     CONVERGENCE,
@@ -204,6 +206,8 @@ def _metrics(measurement: Measurement) -> Mapping[str, str]:
             return PING
         case PathMtu():
             return PATH_MTU
+        case Bandwidth():
+            return BANDWIDTH
         case Iperf3():
             return _IPERF3[measurement.protocol]
         case Http(keepalive=True):

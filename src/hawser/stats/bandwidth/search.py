@@ -93,7 +93,7 @@ class Search:
         seconds = 1.5 * self._backlog
         if self._taken:
             trains = max(1, min(self.left, int(0.5 * left / fill)))
-            seconds = min(max((left / trains - fill) / rate, self._backlog), _LONGEST_S)
+            seconds = min(max((0.95 * left / trains - fill) / rate, self._backlog), _LONGEST_S)
         bits = 8 * self._size
         fill_frames = max(3, math.ceil(self._fill_s * fill_rate / bits))
         body_s = seconds + fill_frames * bits / fill_rate

@@ -1,0 +1,1 @@
+"""The probe `bandwidth`: trains sent and timed by `hawserd load`, judged by `hawser.stats`."""
