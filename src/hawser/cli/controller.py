@@ -19,6 +19,7 @@ from hawser.cli import (
     paths,
     remote,
     statistics,
+    whatif,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ app.add_typer(audit.app)
 history.add_to(app)
 paths.add_to(app)
 app.command("demo")(demo.demo)
+app.command("whatif")(whatif.whatif)
 app.add_typer(statistics.app)
 app.add_typer(alarms.app)
 

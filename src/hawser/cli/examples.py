@@ -13,6 +13,10 @@ CONTROLLER: Mapping[str, Sequence[str]] = {
         "hawser controller explain 10.1.0.2 10.3.0.2 5004 --protocol udp",
     ),
     "names": ("hawser controller names", "hawser controller names --json"),
+    "whatif": (
+        "hawser controller whatif --lost b3",
+        "hawser controller whatif --traffic 2 --patch port.json",
+    ),
     "paths": ("hawser controller paths", "hawser controller paths --changes --json"),
     "init": (
         "hawser controller init acme --network network.yaml --host 0.0.0.0",

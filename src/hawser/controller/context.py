@@ -12,6 +12,7 @@ from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.watch import Watch
+from hawser.controller.paths.whatif import WhatIf
 from hawser.controller.telemetry.exposition import Exposition
 from hawser.controller.telemetry.latest import Latest
 from hawser.controller.telemetry.others import Others
@@ -40,6 +41,8 @@ class Context:
     exposition: Exposition
     planned: Planned
     """What was decided last on paths."""
+    whatif: WhatIf
+    """Answers what would be if."""
     others: Others
     """The other controllers, which have statistics of other gateways."""
     gateways_port: int
@@ -48,6 +51,7 @@ class Context:
     """Told of every change, so that gateways need not wait until the database is looked at."""
 
     def close(self) -> None:
-        """Close database and statistics."""
+        """Close database and statistics, and end the process of questions."""
+        self.whatif.stop()
         self.statistics.close()
         self.database.close()

@@ -86,6 +86,7 @@ def test_an_auditor_sees_everything_and_changes_nothing(api: Api) -> None:
     auditor = api.as_new("auditor")
     before = api.get("/v1/audit?limit=1000")
     own = {"/v1/me/password", "/v1/logout", "/v1/keys", "/v1/keys/0123456789ab", "/v1/network/try"}
+    own |= {"/v1/paths/whatif"}
     own |= {path for _, path in routes(api) if path.startswith(("/v1/me/factor", "/v1/me/sess"))}
     bodies = {
         "/v1/network": {"network": api.get("/v1/network")["network"], "reason": "x", "patch": {}},

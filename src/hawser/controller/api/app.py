@@ -21,6 +21,7 @@ from hawser.controller.api import (
     receivers,
     rollout,
     statistics,
+    whatif,
 )
 from hawser.controller.api.depends import bearer
 from hawser.controller.api.guard import Guard
@@ -56,6 +57,7 @@ def create(context: Context, lifespan: Lifespan | None = None) -> FastAPI:
         statistics,
         alarms,
         receivers,
+        whatif,
     )
     for router in (each.router for each in routers):
         app.include_router(router, prefix="/v1", responses=closed, dependencies=[Depends(bearer)])
