@@ -1,7 +1,7 @@
 # The only list of commands. CI calls `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-fast test-rust test-unit test-netns test-browser test-timing fuzz soak-controller lock schemas clean
+.PHONY: help setup demo check format test test-fast test-rust test-unit test-netns test-browser test-streams test-timing fuzz soak-controller lock schemas clean
 
 export PYTHONPATH := src
 export UV_PYTHON_DOWNLOADS := never
@@ -61,6 +61,10 @@ test-netns: setup
 test-browser: setup
 	$(BIN)/pytest tests/browser
 
+test-streams: setup ## Kafka and Spark killed in mid-stream: fetches both (500 MB) at first
+	tools/setup --extra spark
+	$(BIN)/pytest tests/streams
+
 test-timing: setup ## tests of speed and punctuality, one by one: skipped where the machine is disturbed
 	$(BIN)/pytest tests/timing
 
@@ -82,11 +86,12 @@ fuzz: ## run every fuzz target for SECONDS (60): make fuzz TARGETS=tunnel SECOND
 	  cargo +nightly fuzz run $$name fuzz/target/corpus/$$name fuzz/corpus/$$name -- -max_total_time=$(SECONDS) || exit 1; \
 	done
 
-lock: setup ## pin the Python packages anew
+lock: setup ## pin the Python packages and the jars of Kafka anew
 	$(PY) -m pip install --quiet uv
-	for name in requirements requirements-query requirements-agent requirements-controller requirements-ids requirements-openflow requirements-png requirements-search requirements-dev; do \
+	for name in requirements requirements-query requirements-agent requirements-controller requirements-ids requirements-openflow requirements-png requirements-search requirements-streams requirements-spark requirements-dev; do \
 	  $(PY) -m uv pip compile --quiet --generate-hashes --python-version 3.11 --no-emit-index-url --no-header $$name.in -o $$name.lock; \
 	done
+	$(PY) tools/lock_jars.py
 
 schemas: setup ## write the JSON Schemas anew
 	for name in gateway-config gateway-status gateway-counters wan-config wan-status wan-counters \

@@ -97,6 +97,16 @@ IDS: Mapping[str, Sequence[str]] = {
         "hawser ids export tree.json --format rules",
     ),
     "drift": ("hawser ids drift flows.csv --model tree.json",),
+    "merge": ("hawser ids merge streams/store/records",),
+    "ship": (
+        "hawser ids ship /run/hawser/records --sensor branch1",
+        "hawser ids ship records/ --sensor b2 --brokers kafka1:9092,kafka2:9092 --status b2.json",
+    ),
+}
+CLUSTER: Mapping[str, Sequence[str]] = {
+    "start": ("hawser ids cluster start streams/ --model tree.json",),
+    "stop": ("hawser ids cluster stop streams/",),
+    "status": ("hawser ids cluster status streams/ --json",),
 }
 
 

@@ -24,6 +24,8 @@ _MODULES: Final = {
     "png": ("matplotlib",),
     "query": ("duckdb",),
     "search": ("MLRsearch",),
+    "spark": ("pyspark", "confluent_kafka"),
+    "streams": ("confluent_kafka",),
 }
 """Modules of each extra: if all can be imported, the extra is installed."""
 

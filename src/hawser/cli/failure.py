@@ -19,7 +19,7 @@ from hawser.control.https import ApiError
 from hawser.controller.errors import DirectoryError, Invalid, field_of
 from hawser.driver.base import MissingCapability
 from hawser.engine.errors import BusyError, InputError, Interrupted, LackingError
-from hawser.ids.errors import IdsError
+from hawser.ids.errors import Fenced, IdsError, Lacking, Unavailable
 from hawser.node.base import NodeError
 from hawser.probe.base import ProbeError
 from hawser.spec.errors import SpecErrors
@@ -67,7 +67,7 @@ def _refused(error: BaseException) -> Failure | None:
             lacks = [{"message": lack} for lack in error.lacks]
             text = "\n  ".join(("This machine lacks what this needs:", *error.lacks))
             return Failure(LACKING, text, _document("this machine lacks something", lacks))
-        case MissingCapability():
+        case MissingCapability() | Lacking():
             return _plain(LACKING, str(error))
         case typer.TyperException():
             return _plain(error.exit_code, error.format_message())
@@ -85,7 +85,7 @@ def _refused(error: BaseException) -> Failure | None:
 def _failed(error: BaseException) -> Failure | None:
     """The command failed or was interrupted while it ran."""
     match error:
-        case NodeError() | ProbeError() | ApiError():
+        case NodeError() | ProbeError() | ApiError() | Fenced() | Unavailable():
             return _plain(FAILED, str(error))
         case Interrupted(resume=Path() as bundle):
             text = f"interrupted; finished trials are kept: hawser run --resume {bundle}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hawser.cli import files, options, output
+from hawser.cli import files, ids_streams, options, output
 
 if TYPE_CHECKING:
     from hawser.ids.evaluate import Evaluation, Group
@@ -253,6 +253,11 @@ def drift(
         raise typer.Exit(1)
 
 
+app.command("ship")(ids_streams.ship)
+app.command("merge")(ids_streams.merge)
+app.add_typer(ids_streams.cluster)
+
+
 def _need() -> None:
     from hawser.cli import extras
 
@@ -288,8 +293,9 @@ def _unseen(found: Labelled, model: Model) -> Labelled:
 
 
 def _all_files(paths: Iterable[Path]) -> Iterable[Path]:
-    for path in paths:
-        yield from sorted(path.rglob("*.parquet")) if path.is_dir() else (path,)
+    from hawser.ids.records import stored
+
+    return (file for path in paths for file in stored(path))
 
 
 def _source(path: Path) -> dict[str, str]:
@@ -321,6 +327,10 @@ def _show_training(trained: Trained) -> None:
         output.say(f"{training['unlabelled_flows']} flows without a label were left out.")
     rows = [(name.replace("_", " "), str(n)) for name, n in training["cross_validation"].items()]
     output.show(output.table((f"cross-validation at {model.threshold:.3f}", "flows "), rows))
+    validation = training["cross_validation"]
+    benign = validation["false_positives"] + validation["true_negatives"]
+    if validation["false_positives"] > benign * training["settings"]["false_alarms"]:
+        output.say("No threshold keeps false alarms so rare: try another --kind or --depth.")
     important = [(name, f"{loss:.4f}") for name, loss in list(trained.importance.items())[:_SHOWN]]
     output.show(output.table(("feature", "loss of precision if shuffled "), important))
     kept_out = [(name, f"{loss:.4f}") for name, loss in trained.given_away.items()]

@@ -23,6 +23,7 @@ from hawser.cli import (
     examples,
     gateway,
     ids,
+    ids_streams,
     importing,
     labs,
     planning,
@@ -135,6 +136,7 @@ for _group, _lines in (
     (alarms.app, examples.ALARMS),
     (gateway.app, examples.GATEWAY),
     (ids.app, examples.IDS),
+    (ids_streams.cluster, examples.CLUSTER),
 ):
     examples.add_to(_group, _lines)
 app.add_typer(controller.app)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from hawser.ids import history
 from hawser.ids.errors import IdsError
 from hawser.ids.features import LAST, NAMES, REASONS, TUPLE
 
@@ -98,7 +99,7 @@ def read(paths: Sequence[Path]) -> Records:
     Raises:
         IdsError: a file cannot be read, lacks a column, or has a value that is not allowed.
     """
-    tables = [_table(file) for path in paths for file in _files(path)]
+    tables = [_table(file) for path in paths for file in stored(path)]
     return of_table(pa.concat_tables(tables), ", ".join(map(str, paths)))
 
 
@@ -124,7 +125,14 @@ def of_table(table: pa.Table, place: str) -> Records:
     return Records(table, features)
 
 
-def _files(path: Path) -> list[Path]:
+def stored(path: Path) -> list[Path]:
+    """Files of a path: itself, or the Parquet files of a folder.
+
+    Of a history that Spark writes, batches that are not finished are left out.
+
+    Raises:
+        IdsError: there are none.
+    """
     if not path.is_dir():
         return [path]
     found = [
@@ -132,9 +140,16 @@ def _files(path: Path) -> list[Path]:
         for file in sorted(path.rglob("*.parquet"))
         if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
     ]
+    histories = {file.parent.parent for file in found if _is_batch(file)}
+    finished = {batch.path for each in histories for batch in history.batches(each)}
+    found = [file for file in found if not _is_batch(file) or file.parent in finished]
     if not found:
         raise IdsError(path, "found no Parquet file")
     return found
+
+
+def _is_batch(file: Path) -> bool:
+    return file.parent.name.startswith("batch=")
 
 
 def _table(path: Path) -> pa.Table:

@@ -81,10 +81,12 @@ def test_no_records_are_no_flows() -> None:
 
 
 def test_a_folder_of_parquet_is_read_without_what_is_unfinished(tmp_path: Path) -> None:
-    for place, count in (("batch=1/a.parquet", 3), ("_temporary/b.parquet", 5)):
-        (tmp_path / place).parent.mkdir()
+    places = {"a.parquet": 1, "batch=1/a.parquet": 3, "batch=2/a.parquet": 5, "_new/b.parquet": 7}
+    for place, count in places.items():
+        (tmp_path / place).parent.mkdir(exist_ok=True)
         pq.write_table(random(count).rows, tmp_path / place)
-    assert len(records.read([tmp_path])) == 3
+    (tmp_path / "batch=1/_SUCCESS").touch()
+    assert len(records.read([tmp_path])) == 4
 
 
 @pytest.mark.parametrize(

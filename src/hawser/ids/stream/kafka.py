@@ -1,0 +1,194 @@
+"""Kafka as this package uses it: topics, transactions, places in logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from hawser.ids.errors import Fenced, IdsError, Unavailable
+from hawser.ids.stream.names import PLACES, RECORDS, VERDICTS
+from hawser.ids.stream.progress import Progress, Record
+
+_SENSOR: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+PARTITIONS: Final = 4
+"""Of records, where the topic is made here: as many cores can score."""
+_TIMEOUT_S: Final = 30.0
+_TRANSACTION_MS: Final = 60_000
+
+
+def _client(brokers: str) -> dict[str, Any]:
+    """Settings of every client. What its library would print itself comes back as errors."""
+    return {
+        "bootstrap.servers": brokers,
+        "log_level": 0,
+        "log.connection.close": False,
+        "reconnect.backoff.max.ms": 2000,
+    }
+
+
+def make_topics(brokers: str, timeout_s: float = _TIMEOUT_S) -> None:
+    """Make the topics that are missing.
+
+    Raises:
+        Unavailable: Kafka does not answer, or refuses.
+    """
+    admin = AdminClient(_client(brokers))
+    compacted = {"cleanup.policy": "compact"}
+    wanted = [
+        NewTopic(RECORDS, PARTITIONS),
+        NewTopic(PLACES, 1, config=compacted),
+        NewTopic(VERDICTS, 1),
+    ]
+    for done in admin.create_topics(wanted, operation_timeout=timeout_s).values():
+        try:
+            done.result(timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise Unavailable(str(error)) from error
+
+
+def is_ready(brokers: str, timeout_s: float = 2.0) -> bool:
+    """Say whether a broker answers."""
+    try:
+        AdminClient(_client(brokers)).list_topics(timeout=timeout_s)
+    except KafkaException:
+        return False
+    return True
+
+
+@dataclass
+class Sender:
+    """Sends the records of one sensor, and its place with them, in transactions.
+
+    Only one process at a time can: a second one of this sensor fences off the first.
+    """
+
+    brokers: str
+    sensor: str
+
+    def __post_init__(self) -> None:
+        """Raises IdsError if the sensor's name is none."""
+        if not _SENSOR.fullmatch(self.sensor):
+            raise IdsError(
+                "sensor",
+                f"found {self.sensor!r}, expected 1 to 64 letters, digits, dots and dashes",
+            )
+        self._producer: Producer | None = None
+
+    def begin(self) -> Progress:
+        """Take over from an earlier process, and give its place.
+
+        Raises:
+            Unavailable: Kafka does not answer.
+        """
+        make_topics(self.brokers)
+        producer = Producer(
+            {
+                **_client(self.brokers),
+                "transactional.id": f"hawser-{self.sensor}",
+                "transaction.timeout.ms": _TRANSACTION_MS,
+                "linger.ms": 5,
+                "compression.type": "lz4",
+            }
+        )
+        try:
+            # Also ends what the earlier process had begun: after it, its place is final.
+            producer.init_transactions(_TIMEOUT_S)
+            found = _place(self.brokers, self.sensor)
+        except KafkaException as error:
+            raise Unavailable(str(error)) from error
+        self._producer = producer
+        return found
+
+    def send(self, records: Sequence[Record], progress: Progress) -> None:
+        """Send records and the place behind them: all, or nothing.
+
+        After any error, `begin` says what was sent.
+
+        Raises:
+            Unavailable: Kafka does not answer.
+            Fenced: another process has taken over.
+        """
+        producer = self._producer
+        if producer is None:
+            raise Unavailable("not begun")
+        try:
+            producer.begin_transaction()
+            for record in records:
+                _produce(producer, RECORDS, record.flow.encode(), record.value)
+            _produce(producer, PLACES, self.sensor.encode(), progress.dump())
+            producer.commit_transaction(_TIMEOUT_S)
+        except (KafkaException, BufferError) as error:
+            self._producer = None
+            if isinstance(error, KafkaException) and _is_fenced(error.args[0]):
+                raise Fenced(f"another process sends the records of {self.sensor}") from error
+            raise Unavailable(str(error)) from error
+
+
+def _produce(producer: Producer, topic: str, key: bytes, value: bytes) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key)
+        except BufferError:  # the queue is full: Kafka is slower than the log
+            if not producer.poll(_TIMEOUT_S):
+                raise
+        else:
+            producer.poll(0)
+            return
+
+
+def _is_fenced(error: KafkaError) -> bool:
+    return error.code() in (
+        KafkaError._FENCED,  # noqa: SLF001 (librdkafka's own codes are named so)
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    )
+
+
+def _place(brokers: str, sensor: str) -> Progress:
+    """Give the last committed place of a sensor."""
+    consumer = Consumer(
+        {
+            **_client(brokers),
+            "group.id": f"hawser-places-{sensor}",  # needed, but never joined
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        partition = TopicPartition(PLACES, 0, 0)
+        consumer.assign([partition])
+        return _last(consumer, sensor)
+    finally:
+        consumer.close()
+
+
+def _last(consumer: Consumer, sensor: str) -> Progress:
+    found = Progress()
+    while True:
+        message = consumer.poll(_TIMEOUT_S)
+        if message is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+        error = message.error()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            return found
+        if error is not None:
+            raise KafkaException(error)
+        if message.key() == sensor.encode():
+            try:
+                found = Progress.load(message.value() or b"")
+            except ValueError as problem:
+                raise IdsError(f"topic {PLACES}", str(problem)) from problem

@@ -1,0 +1,69 @@
+"""Kafka and Spark of this machine: the real ones, in a folder of the test."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from flow_models import CONTENT, sealed
+from hawser.ids.cluster.job import Job
+from hawser.ids.cluster.kafka import Broker
+from hawser.ids.stream import kafka
+
+PATIENCE_S = 420
+"""Far beyond need: starts take 20 s on an idle machine."""
+
+
+def until(what: str, is_so: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
+        time.sleep(0.3)
+
+
+@dataclass
+class Cluster:
+    """A broker and a job."""
+
+    broker: Broker
+    job: Job
+
+    def start_kafka(self) -> None:
+        """Start Kafka and wait for it."""
+        self.broker.start()
+        until("Kafka answers", lambda: kafka.is_ready(self.broker.address))
+
+
+def free_port() -> int:
+    """Find two free ports, one after the other; gives the first."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A broker with topics; the job is not started."""
+    model = tmp_path / "model.json"
+    model.write_bytes(sealed(CONTENT))
+    broker = Broker(tmp_path, free_port())
+    made = Cluster(broker, Job(tmp_path, broker.address, model))
+    try:
+        made.start_kafka()
+        kafka.make_topics(broker.address)
+        yield made
+    finally:
+        made.job.stop()
+        broker.stop()

@@ -1,0 +1,202 @@
+"""Records of two sensors through Kafka and Spark, while each of them is killed.
+
+log b1 -> ship b1 \
+                   Kafka (hawser.records) -> Spark -> history (Parquet)
+log b2 -> ship b2 /                               \\-> Kafka (hawser.verdicts)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, TopicPartition
+
+from flow_models import CONTENT, sealed
+from flow_records import random, record
+from hawser.ids import records, table
+from hawser.ids.cluster import processes
+from hawser.ids.errors import IdsError
+from hawser.ids.history import merge
+from hawser.ids.stream.names import VERDICTS
+from sensor_log import SensorLog
+from streams.conftest import Cluster, until
+
+ROOT = Path(__file__).parents[2]
+RUNS = {"b1": "b1b1b1b1", "b2": "b2b2b2b2"}
+NOW_US = 1_780_000_000_000_000
+
+
+@contextmanager
+def shipping(cluster: Cluster, folder: Path, sensor: str) -> Iterator[subprocess.Popen[bytes]]:
+    status = folder.parent / f"{sensor}.status.json"
+    options = ("--sensor", sensor, "--brokers", cluster.broker.address, "--status", str(status))
+    with (folder.parent / f"{sensor}.log").open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "hawser.cli", "ids", "ship", str(folder), *options],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield child
+    finally:
+        child.terminate()
+        child.wait(60)
+
+
+def kill(found: processes.Started | None) -> None:
+    """Kill a process and its children at once, as a crash of the machine's would."""
+    assert found is not None
+    process = found.process()
+    assert process is not None
+    for each in (*process.children(recursive=True), process):
+        each.send_signal(signal.SIGKILL)
+    process.wait(30)
+
+
+class Writing:
+    """Two sensors that write records until told to stop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.logs = {}
+        for sensor, run in RUNS.items():
+            (folder / sensor).mkdir()
+            self.logs[sensor] = SensorLog(folder / sensor, run=run, lines=700)
+        self.names: set[str] = set()
+        self._rows = random(2000).rows.to_pylist()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            for log in self.logs.values():
+                for _ in range(5):
+                    times = {"first_us": NOW_US, "last_us": NOW_US + number}
+                    self.names.add(log.add(self._rows[number % len(self._rows)] | times))
+                    number += 1
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def stored(store: Path) -> pa.Table:
+    files = records.stored(store)
+    return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files])
+
+
+def count(store: Path) -> int:
+    try:
+        return sum(pq.read_metadata(file).num_rows for file in records.stored(store))
+    except (IdsError, OSError, pa.ArrowInvalid):  # nothing yet, or a batch is written again
+        return 0
+
+
+def names(store: Path) -> Counter[str]:
+    found = stored(store).select(["id", "seq"]).to_pylist()
+    return Counter(f"{row['id'].partition('-')[0]}/{row['seq']}" for row in found)
+
+
+def verdicts(cluster: Cluster) -> dict[str, dict[str, object]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.broker.address,
+            "group.id": "test",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(VERDICTS, 0, 0)])
+        found = {}
+        while True:
+            message = consumer.poll(5)
+            if message is None:
+                return found
+            if message.error() is None:
+                found[message.key().decode()] = json.loads(message.value())
+    finally:
+        consumer.close()
+
+
+def test_no_record_is_lost_or_stored_twice(cluster: Cluster, tmp_path: Path) -> None:
+    history = cluster.job.store / "records"
+    writing = Writing(tmp_path)
+    try:
+        cluster.job.start()
+        with shipping(cluster, tmp_path / "b2", "b2"):
+            with shipping(cluster, tmp_path / "b1", "b1") as ship:
+                until("some records are stored", lambda: count(history) > 100)
+                kill(processes.read(cluster.broker.record))
+                time.sleep(2)
+                cluster.start_kafka()
+                before = count(history)
+                until("records go on after Kafka", lambda: count(history) > before + 100)
+                ship.kill()
+            with shipping(cluster, tmp_path / "b1", "b1"):
+                kill(processes.read(cluster.job.record))
+                cluster.job.start()
+                before = count(history)
+                until("records go on after Spark", lambda: count(history) > before + 100)
+                writing.stop()
+                until("all is stored", lambda: count(history) >= len(writing.names))
+    finally:
+        writing.stop()
+
+    found = names(history)
+    assert set(found) == writing.names
+    assert set(found.values()) == {1}
+    for sensor in RUNS:
+        status = json.loads((tmp_path / f"{sensor}.status.json").read_text())
+        assert (status["lost"], status["malformed"], status["waiting_bytes"]) == (0, 0, 0)
+
+    model = table.parse(sealed(CONTENT), "model")
+    whole = stored(history)
+    history_of = records.read([history])
+    assert len(history_of) == len(writing.names)
+    scores = model.score(history_of.features)
+    by_name = dict(zip(whole["id"].to_pylist(), whole["score"].to_pylist(), strict=True))
+    assert whole["score"].to_pylist() == scores.tolist()
+    named = {name for name, score in by_name.items() if score >= model.threshold}
+    assert named
+    until("each has its verdict", lambda: set(verdicts(cluster)) >= named)
+    assert set(verdicts(cluster)) == named
+
+    assert merge(history) > 1
+    assert names(history) == found
+
+
+def test_a_scan_over_branches_is_seen_where_no_sensor_sees_it(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    for sensor, run in RUNS.items():
+        (tmp_path / sensor).mkdir()
+        log = SensorLog(tmp_path / sensor, run=run)
+        for port in range(70):
+            tried = {"srcip": "203.0.113.9", "dstip": f"10.{sensor[1]}.0.1", "dstport": port}
+            log.add(record(last_us=NOW_US + port, is_conversation=False, **tried))
+            busy = {"srcip": "10.9.9.9", "dstip": f"10.{sensor[1]}.0.2", "dstport": port}
+            log.add(record(last_us=NOW_US + port, is_conversation=True, **busy))
+    cluster.job.start()
+    with shipping(cluster, tmp_path / "b1", "b1"), shipping(cluster, tmp_path / "b2", "b2"):
+        until("the scan is named", lambda: bool(verdicts(cluster)))
+    found = verdicts(cluster).values()
+    assert {each["srcip"] for each in found} == {"203.0.113.9"}
+    assert {each["kind"] for each in found} == {"scan"}
+    assert max(int(str(each["sensors"])) for each in found) == 2
+    assert all(125 <= int(str(each["targets"])) <= 155 for each in found)  # 140, 5 % each way
