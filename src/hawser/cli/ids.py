@@ -65,6 +65,16 @@ class Format(StrEnum):
     DOT = "dot"
 
 
+class Weigh(StrEnum):
+    """What weighs the same in training."""
+
+    FLOW = "flow"
+    LABEL = "label"
+
+
+_WeighOption = Annotated[
+    Weigh, typer.Option("--weigh", help="What counts alike: each flow, or each attack (label).")
+]
 _KindOption = Annotated[
     Kind, typer.Option("--kind", help="Decision tree, random forest or gradient boosting.")
 ]
@@ -100,6 +110,7 @@ def train(
     share: _ShareOption = 1.0,
     false_alarms: _FalseAlarmsOption = 0.001,
     seed: _SeedOption = 1,
+    weigh: _WeighOption = Weigh.FLOW,
     as_json: options.JsonOption = False,
 ) -> None:
     """Train a model from labelled records.
@@ -120,6 +131,7 @@ def train(
         share=share,
         false_alarms=false_alarms,
         seed=seed,
+        weigh=training.Weigh(weigh.value),
     )
     found, formats = _labelled(records, labels)
     sources = [

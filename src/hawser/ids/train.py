@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +37,15 @@ _WORTH_THREADS: Final = 50_000
 Fold = tuple[Integers, Integers]
 
 
+class Weigh(StrEnum):
+    """What weighs the same in training. Records of a flow share its weight in any case."""
+
+    FLOW = "flow"
+    """Each flow: a flood of thousands decides, and a tunnel of one flow hardly counts."""
+    LABEL = "label"
+    """Each attack, however many flows it has; all attacks together weigh what benign flows do."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to train."""
@@ -49,6 +59,8 @@ class Settings:
     false_alarms: float = 0.001
     """Share of benign flows that may be named malicious."""
     seed: int = 1
+    weigh: Weigh = Weigh.FLOW
+    """What counts alike."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,7 @@ def _train(
     found: Labelled, settings: Settings, sources: Sequence[Mapping[str, str]], now: datetime
 ) -> Trained:
     values = _values(found.records, settings.features)
-    target, weight = _targets(found)
+    target, weight = _targets(found, settings.weigh)
     folds = _folds(found, target, settings.seed)
     scores = np.empty(len(target))
     judged: Estimator | None = None
@@ -174,11 +186,24 @@ def _values(records: Records, features: Sequence[str]) -> Floats:
     return chosen.astype(np.float32).astype(np.float64)
 
 
-def _targets(found: Labelled) -> tuple[Bools, Floats]:
-    """(n,) Which records are of attacks, and weights: each flow weighs 1, however long it was."""
+def _targets(found: Labelled, weigh: Weigh) -> tuple[Bools, Floats]:
+    """(n,) Which records are of attacks, and weights, which are 1 a flow on average."""
     of_record = found.flows.of_record
     weight = 1.0 / np.bincount(of_record, minlength=len(found.flows))[of_record]
+    if weigh is Weigh.LABEL:
+        weight *= _by_label(found)[of_record]
     return found.is_malicious[of_record], weight
+
+
+def _by_label(found: Labelled) -> Floats:
+    """(m,) Weights with which each attack counts alike, and all together as benign flows do."""
+    names, which, counts = np.unique(
+        found.label.astype(str), return_inverse=True, return_counts=True
+    )
+    attacks = len(names) - 1
+    wanted = np.where(names == BENIGN, 0.5, 0.5 / attacks) * len(found.flows)
+    weights: Floats = (wanted / counts)[which]
+    return weights
 
 
 def _folds(found: Labelled, target: Bools, seed: int) -> Sequence[Fold]:
@@ -223,6 +248,7 @@ def _provenance(
             "share": settings.share,
             "false_alarms": settings.false_alarms,
             "seed": settings.seed,
+            "weigh": settings.weigh.value,
         },
         "sources": sources,
         "records": len(found.records),

@@ -90,6 +90,18 @@ def test_a_model_says_how_it_was_trained(labelled: Labelled) -> None:
     assert model.version == "2026-01-05T12:00:00Z"
 
 
+def test_an_attack_of_few_flows_counts_like_a_flood(labelled: Labelled) -> None:
+    found = labelled(1)
+    names, which = np.unique(found.label.astype(str), return_inverse=True)
+    attacks = len(names) - 1
+    weight = train._by_label(found)
+    sums = dict(zip(names.tolist(), np.bincount(which, weight), strict=True))
+    assert sums.pop("benign") == pytest.approx(len(found.flows) / 2)
+    assert set(np.round(list(sums.values()), 6)) == {round(len(found.flows) / 2 / attacks, 6)}
+    model = trained(found, weigh=train.Weigh.LABEL).model
+    assert model.training["settings"]["weigh"] == "label"
+
+
 def test_training_is_repeatable(labelled: Labelled) -> None:
     assert table.write(trained(labelled(1)).model) == table.write(trained(labelled(1)).model)
 
