@@ -277,10 +277,13 @@ def token(
     manual: Annotated[
         bool, typer.Option("--manual", help="Let an operator approve the gateway that uses it.")
     ] = False,
+    second: Annotated[
+        bool, typer.Option("--second", help="For the second gateway of the branch.")
+    ] = False,
 ) -> None:
     """Make a token with which the gateway of a branch joins, and print it."""
     approval = "manual" if manual else "automatic"
-    body = {"branch": branch, "hours": hours, "approval": approval}
+    body = {"branch": branch, "hours": hours, "approval": approval, "second": second}
     output.raw(f"{remote.client(url, authority).ask('POST', '/v1/tokens', body)['token']}\n")
 
 

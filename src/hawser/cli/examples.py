@@ -77,6 +77,7 @@ ALARMS: Mapping[str, Sequence[str]] = {
 GATEWAY: Mapping[str, Sequence[str]] = {
     "join": ("hawser gateway join https://192.0.2.1:8443 TOKEN",),
     "run": ("hawser gateway run", "hawser gateway run --directory /srv/gateway"),
+    "check": ("hawser gateway check",),
 }
 IDS: Mapping[str, Sequence[str]] = {
     "train": (

@@ -68,3 +68,22 @@ def run(directory: _DirectoryOption = _DIRECTORY) -> None:
     from hawser.agent.service import run as work
 
     work(directory)
+
+
+@app.command("check")
+def check(directory: _DirectoryOption = _DIRECTORY) -> None:
+    """Tell whether this gateway reaches another branch; exit code 1 if not. For VRRP."""
+    from hawser.agent.state import CONTROL
+    from hawser.control.client import ControlError, DaemonClient
+    from hawser.control.model import GatewayStatus
+
+    try:
+        found = DaemonClient(directory.absolute() / CONTROL).status()
+    except ControlError as error:
+        output.say(str(error))
+        raise typer.Exit(1) from error
+    peers = found.peers if isinstance(found, GatewayStatus) else ()
+    reached = [peer.branch for peer in peers if peer.answers]
+    output.line(f"Reaches {len(reached)} of {len(peers)} branches.")
+    if peers and not reached:
+        raise typer.Exit(1)

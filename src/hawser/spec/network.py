@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from hawser.spec.model import Model, Name
+from hawser.spec.model import Model, Name, PortName
 from hawser.spec.overlay import MAX_BRANCHES, Overlay, TrafficType
 from hawser.spec.policy import Application, ApplicationName, ClassPolicy
 from hawser.spec.port import Port
@@ -75,6 +75,19 @@ class FunctionPort(Model):
     """Its address there."""
 
 
+class SecondGateway(Model):
+    """A second gateway of a branch, at the same LAN: others have paths to both."""
+
+    gateway: Name
+    """Its name."""
+    wan: Annotated[tuple[PortName, ...], Field(min_length=1)]
+    """Its WAN ports, in order of preference."""
+    lan: PortName
+    """Its LAN port."""
+    address: IPv4Address
+    """Its address on the LAN. The first gateway has the first address of the branch's prefix."""
+
+
 class Network(Model):
     """Branches, path groups and classes, with the ports of the gateways."""
 
@@ -88,6 +101,8 @@ class Network(Model):
     """WAN ports of the gateways, `gateway.port`."""
     prefixes: dict[Name, tuple[IPv4Network | IPv6Network, ...]] = {}
     """Further addresses behind branches, by branch."""
+    pairs: dict[Name, SecondGateway] = {}
+    """Second gateways, by branch."""
     templates: Annotated[dict[Name, Template], Field(max_length=256)] = {}
     """What branches have in common, for `sites`."""
     sites: Annotated[dict[Name, Site], Field(max_length=MAX_BRANCHES)] = {}
@@ -116,13 +131,14 @@ def topology(network: Network) -> Topology:
         host: Link(ends=(branch.lan_port, Port(host, "lan")))
         for host, branch in zip(hosts, branches, strict=True)
     }
+    of_first = {port: line for port, line in network.ports.items() if port.node in names}
     ports = {
         port: WanPort(
             type=line.type,
             rate=line.rate,
             reverse=Channel(rate=line.download) if line.download else None,
         )
-        for port, line in network.ports.items()
+        for port, line in of_first.items()
     }
     return Topology(
         nodes={name: Node() for name in (*names, *hosts)},

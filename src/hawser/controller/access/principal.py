@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hawser.controller.access.role import Permission
+from hawser.spec.pair import branch_of
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Principal:
     """Branches to which its permissions are limited; None for all."""
 
     def has(self, branch: str) -> bool:
-        """Tell whether its permissions are for this branch too."""
-        return self.branches is None or branch in self.branches
+        """Tell whether its permissions are for this branch, or gateway of a branch, too."""
+        return self.branches is None or branch_of(branch) in self.branches
 
     def __str__(self) -> str:
         return self.name if self.key is None else f"{self.name} (key {self.key})"

@@ -46,6 +46,7 @@ from hawser.controller.telemetry.latest import Statistics
 from hawser.controller.telemetry.observation import is_connected, observed
 from hawser.overlay.config.base import Need
 from hawser.pki.token import JoinToken, pin
+from hawser.spec.pair import branch_of, second_of
 
 open_router = APIRouter(tags=["gateways"])
 router = APIRouter(tags=["gateways"])
@@ -85,7 +86,7 @@ def join(body: JoinBody, request: Request, shared: Shared) -> JoinAnswer:
     shared.changed()
     return JoinAnswer(
         state=State.APPROVED if found.approved else State.PENDING,
-        branch=found.branch,
+        branch=branch_of(found.branch),
         certificate=certificates[0].pem if certificates else None,
         gateways_port=shared.gateways_port,
     )
@@ -103,7 +104,8 @@ def add_token(body: TokenBody, shared: Shared, who: BranchAdmitter) -> NewToken:
     """Make a token for the gateway of a branch."""
     lifetime, now = timedelta(hours=body.hours), shared.clock()
     with shared.database.write() as session:
-        made, secret = token.add_token(session, who, now, body.branch, body.approval, lifetime)
+        name = second_of(body.branch) if body.second else body.branch
+        made, secret = token.add_token(session, who, now, name, body.approval, lifetime)
     text = str(JoinToken(made.id, secret, pin(shared.signer.authority.pem)))
     return NewToken(token=text, **dict(_token(made)))
 

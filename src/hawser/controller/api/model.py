@@ -396,6 +396,8 @@ class TokenBody(Body):
     """A new token."""
 
     branch: Name
+    second: bool = False
+    """For the second gateway of the branch."""
     approval: Approval = Approval.AUTOMATIC
     hours: Annotated[int, Field(ge=1, le=720)] = 24
 
@@ -405,6 +407,7 @@ class TokenAnswer(Answer):
 
     id: str
     branch: str
+    """The branch; with `/2` for its second gateway."""
     approval: Approval
     author: str
     created: datetime
@@ -466,6 +469,7 @@ class GatewayAnswer(Answer):
 
     id: int
     branch: str
+    """Its branch; with `/2` where it is the second gateway."""
     state: State
     address: str
     """Where its request to join came from."""

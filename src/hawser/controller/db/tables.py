@@ -259,6 +259,7 @@ class Token(Table):
     id: Mapped[str] = mapped_column(primary_key=True)
     digest: Mapped[str]
     branch: Mapped[str]
+    """The gateway's name (`spec.pair`)."""
     approval: Mapped[str]
     """`automatic` or `manual`."""
     author: Mapped[str]
@@ -275,7 +276,7 @@ class Gateway(Table):
 
     __tablename__ = "gateway"
     __table_args__ = (
-        # A branch has one gateway at a time that is not revoked.
+        # A branch has one first and one second gateway at a time that are not revoked.
         Index(
             "ux_gateway_branch",
             "branch",
@@ -287,6 +288,7 @@ class Gateway(Table):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     branch: Mapped[str]
+    """Its name (`spec.pair`): the branch, or the second gateway of it."""
     token: Mapped[str] = mapped_column(ForeignKey("token.id"))
     key: Mapped[str]
     """SHA-256 of the public key with which it joined."""

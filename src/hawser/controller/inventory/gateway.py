@@ -18,6 +18,7 @@ from hawser.controller.inventory.token import Approval, claim
 from hawser.controller.policy import version
 from hawser.pki.authority import Authority, fingerprint, pem
 from hawser.pki.request import key_id, read_request
+from hawser.spec.pair import branch_of
 from hawser.spec.validate import Issue
 
 
@@ -50,7 +51,7 @@ def gateways(session: Session) -> Sequence[Gateway]:
 
 
 def approved(session: Session) -> dict[int, str]:
-    """Give the branches of approved gateways, by the gateways' numbers."""
+    """Give the names of approved gateways (`spec.pair`), by their numbers."""
     wanted = select(Gateway.id, Gateway.branch).where(
         Gateway.approved.is_not(None), Gateway.revoked.is_(None)
     )
@@ -118,7 +119,7 @@ def _ask(
     session: Session, token: Token, key: str, request: str, address: str, now: datetime
 ) -> Gateway:
     document = version.newest(session).document
-    if not version.has_branch(document, token.branch):
+    if not version.has_gateway(document, token.branch):
         raise Conflict(f"the network has no branch {token.branch} any more")
     if of_branch(session, token.branch) is not None:
         raise Conflict(f"branch {token.branch} has a gateway, which can be revoked")
@@ -158,7 +159,7 @@ def certify(
         ValueError: it is no request.
     """
     public = read_request(request.encode())
-    made = signer.authority.sign(public, [gateway.branch], now, signer.lifetime)
+    made = signer.authority.sign(public, [branch_of(gateway.branch)], now, signer.lifetime)
     certificate = Certificate(
         fingerprint=fingerprint(made),
         gateway=gateway.id,

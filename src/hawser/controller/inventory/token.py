@@ -15,6 +15,7 @@ from hawser.controller.access.secret import digest, new_id, new_secret, same
 from hawser.controller.db.tables import Token
 from hawser.controller.errors import Conflict, Forbidden, Invalid, NotFound
 from hawser.controller.policy import version
+from hawser.spec.pair import branch_of, is_second
 from hawser.spec.validate import Issue
 
 LONGEST = timedelta(days=30)
@@ -42,7 +43,7 @@ def add_token(
     approval: Approval,
     lifetime: timedelta,
 ) -> tuple[Token, str]:
-    """Make a token, and give it with its secret.
+    """Make a token for the gateway of a branch, or its second one (`spec.pair`), with its secret.
 
     Raises:
         Forbidden: it is not one of the caller's branches.
@@ -51,8 +52,10 @@ def add_token(
     if not who.has(branch):
         raise Forbidden(f"you have no permission for {branch}")
     document = version.newest(session).document
-    if not version.has_branch(document, branch):
-        raise Invalid([Issue(("branch",), f"found {branch}, expected a branch of the network")])
+    if not version.has_gateway(document, branch):
+        expected = "a branch with a second gateway" if is_second(branch) else "a branch"
+        message = f"found {branch_of(branch)}, expected {expected} of the network"
+        raise Invalid([Issue(("branch",), message)])
     secret = new_secret()
     token = Token(
         id=new_id(),

@@ -16,6 +16,7 @@ from hawser.controller.policy import rollout
 from hawser.controller.policy.judgement import Judgement, Member, Verdict, judge
 from hawser.controller.policy.sync import sync
 from hawser.controller.telemetry.observation import is_connected, observations, observed
+from hawser.spec.pair import branch_of
 
 
 def reached(session: Session, approved: Mapping[int, str], now: datetime) -> dict[str, list[str]]:
@@ -83,7 +84,7 @@ def _members(
             detail=rows[number].detail,
         )
         for number, branch in plan.approved.items()
-        if branch in moved
+        if branch_of(branch) in moved
     ]
 
 

@@ -22,6 +22,7 @@ from hawser.controller.telemetry.observation import all_observed
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.spec.named import with_addresses
 from hawser.spec.network import Network
+from hawser.spec.pair import branch_of
 
 _log = logging.getLogger(__name__)
 
@@ -33,9 +34,9 @@ class Plan:
     version: int
     revoked: tuple[str, ...]
     desired: Mapping[str, Desired]
-    """By branch."""
+    """By the gateway's name."""
     approved: Mapping[int, str]
-    """Branches of approved gateways, by the gateways' numbers."""
+    """Names of approved gateways (`spec.pair`), by their numbers."""
     observed: Mapping[int, Observed]
     """By the gateways' numbers."""
     connected: frozenset[str]
@@ -104,7 +105,9 @@ class Watch:
             desired=wanted,
             approved=members,
             observed=seen,
-            connected=frozenset(branch for each, branch in members.items() if seen[each].connected),
+            connected=frozenset(
+                branch_of(name) for each, name in members.items() if seen[each].connected
+            ),
             rollout=stage,
             chosen=change,
             resolved=answers,

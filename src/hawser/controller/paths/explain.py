@@ -18,6 +18,7 @@ from hawser.overlay.sdwan.steering import steering
 from hawser.spec.match import Match
 from hawser.spec.network import Network
 from hawser.spec.overlay import TrafficType
+from hawser.spec.pair import branch_of
 from hawser.spec.policy_groups import policy_classes, policy_pairs
 from hawser.spec.route import hops, route_branches, turned
 from hawser.spec.validate import Issue
@@ -122,7 +123,8 @@ def _branch(fabric: Fabric, address: IPv4Address) -> str | None:
         for prefix in branch.prefixes
         if address in prefix
     )
-    return max(found, default=(0, None))[1]
+    name = max(found, default=(0, None))[1]
+    return None if name is None else branch_of(name)
 
 
 def _classified(
@@ -166,7 +168,7 @@ def _candidates(
     fabric: Fabric, source: str, destination: str, traffic: TrafficType
 ) -> tuple[Group, ...]:
     """Give the groups of the class; any where it has none."""
-    groups = fabric.between(source, destination)
+    groups = fabric.to(source, destination)
     return tuple(group for group in groups if group.traffic is traffic) or groups
 
 

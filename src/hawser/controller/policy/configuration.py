@@ -22,6 +22,7 @@ from hawser.overlay.sdwan.staged import staged
 from hawser.overlay.sdwan.steering import steering
 from hawser.spec.network import Network
 from hawser.spec.overlay import TrafficType
+from hawser.spec.pair import branch_of
 from hawser.spec.policy import ClassPolicy
 
 
@@ -72,7 +73,7 @@ class Computer:
         revoked: Sequence[str],
         chosen: Choice | None = None,
     ) -> Mapping[str, Desired]:
-        """Compute the configurations of all gateways, by branch.
+        """Compute the configurations of all gateways, by their names (`spec.pair`).
 
         Args:
             network: a network without issues.
@@ -104,8 +105,8 @@ class Computer:
         old, new = self.fabric(before[0], chosen), self.fabric(after[0], chosen)
         same = self._all(old, before[1], revoked)
         changed = self._all(staged(old, new, moved), after[1], revoked)
-        staying = {branch: each for branch, each in same.items() if branch not in moved}
-        return staying | {branch: each for branch, each in changed.items() if branch in moved}
+        staying = {name: each for name, each in same.items() if branch_of(name) not in moved}
+        return staying | {name: each for name, each in changed.items() if branch_of(name) in moved}
 
     def _all(self, fabric: Fabric, version: int, revoked: Sequence[str]) -> dict[str, Desired]:
         refused = tuple(sorted(revoked))
@@ -128,7 +129,7 @@ class Computer:
         return Desired(version, document, digest, config.needs(), frozenset(fabric.peers(name)))
 
     def _peer(self, fabric: Fabric, name: str, other: str) -> str:
-        branch, groups = fabric.branches[other], fabric.between(name, other)
+        branch, groups = fabric.branches[other], fabric.to(name, other)
         known = self._peers.get((name, other))
         new = known is None or known.branch is not branch or known.groups != groups
         if known is None or new or known.policy != fabric.policy:

@@ -38,3 +38,6 @@ def _places(branches: frozenset[str], document: Json) -> Iterator[str]:
         if name in branches:
             yield f"/ports/{branch['gateway']}."
             yield from (f"/overlay/branches/{name}/{field}" for field in _OWN)
+            if name in document.get("pairs", ()):
+                yield f"/ports/{document['pairs'][name]['gateway']}."
+                yield from (f"/pairs/{name}/{field}" for field in _OWN)

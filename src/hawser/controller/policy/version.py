@@ -21,6 +21,7 @@ from hawser.controller.policy.limit import permit
 from hawser.spec.check.network import network as check
 from hawser.spec.errors import Problems
 from hawser.spec.network import Network
+from hawser.spec.pair import branch_of, is_second
 from hawser.spec.site import document_of, expanded, tree_of
 from hawser.spec.tree import Table, plain
 from hawser.spec.validate import Issue
@@ -46,9 +47,11 @@ def read(document: Json) -> Network:
     return Network.model_validate_json(json.dumps(document), strict=True)
 
 
-def has_branch(document: Json, branch: str) -> bool:
-    """Tell whether the network of a document has a branch."""
-    return branch in document["overlay"]["branches"] or branch in document.get("sites", ())
+def has_gateway(document: Json, name: str) -> bool:
+    """Tell whether the network of a document has a gateway of this name (`spec.pair`)."""
+    branch = branch_of(name)
+    known = branch in document["overlay"]["branches"] or branch in document.get("sites", ())
+    return known and (not is_second(name) or branch in document.get("pairs", ()))
 
 
 def network_of(document: Json) -> Network:

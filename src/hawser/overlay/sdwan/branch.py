@@ -1,4 +1,8 @@
-"""Branches of an SD-WAN, with the addresses of their gateways."""
+"""Branches of an SD-WAN, with the addresses of their gateways.
+
+A branch with two gateways is there twice: as `b1`, and as `b1/2` (`spec.pair`) with the second's
+ports. Both have its number and its prefixes.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from hawser.overlay.sdwan.priority import Levels, levels
 from hawser.spec.access import may_talk
 from hawser.spec.model import Model
 from hawser.spec.overlay import PathGroup, Settings, SwitchKind, TrafficType
+from hawser.spec.pair import branch_of, second_of
 from hawser.spec.policy import ClassPolicy
 from hawser.spec.route import Stop
 
@@ -59,13 +60,13 @@ class Fabric(Model):
         found: dict[str, set[str]] = {name: set() for name in self.branches}
         for group in self.groups:
             one, other = group.branches
-            found[one].add(other)
-            found[other].add(one)
+            found[one].add(branch_of(other))
+            found[other].add(branch_of(one))
         place = {name: number for number, name in enumerate(self.branches)}
         return {name: tuple(sorted(peers, key=place.__getitem__)) for name, peers in found.items()}
 
     def peers(self, branch: str) -> tuple[str, ...]:
-        """Give the branches that a branch has a tunnel to, in the order in which they are given."""
+        """Give the branches that a gateway has a tunnel to, in the order of the branches."""
         return self._peers[branch]
 
     def prohibited(self, branch: str) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -76,9 +77,9 @@ class Fabric(Model):
         apart = [
             prefix
             for name, other in self.branches.items()
-            if name != branch
-            and not may_talk(access, branch, name)
-            and not self.between(branch, name)
+            if branch_of(name) != branch_of(branch)
+            and not may_talk(access, branch_of(branch), branch_of(name))
+            and not self.to(branch, branch_of(name))
             for prefix in other.prefixes
         ]
         return (
@@ -87,8 +88,13 @@ class Fabric(Model):
         )
 
     def between(self, one: str, other: str) -> tuple[Group, ...]:
-        """Give the groups of two branches."""
+        """Give the groups of two gateways."""
         return self.by_pair.get((one, other)) or self.by_pair.get((other, one), ())
+
+    def to(self, gateway: str, branch: str) -> tuple[Group, ...]:
+        """Give the groups of a gateway to a branch: to all of the branch's gateways."""
+        first, second = self.between(gateway, branch), second_of(branch)
+        return (*first, *self.between(gateway, second)) if second in self.branches else first
 
 
 def fabric(

@@ -12,6 +12,7 @@ from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.group import Group
 from hawser.overlay.sdwan.switch import switches
 from hawser.spec.overlay import ClassRule, Encryption, Settings, TrafficType, Transport
+from hawser.spec.pair import branch_of
 from hawser.spec.policy import ClassPolicy, Sla
 
 TUN = "hawser0"
@@ -48,7 +49,7 @@ def _configuration(fabric: Fabric, name: str, switch: config.Switch | None) -> G
 def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> GatewayConfig:
     branch, settings = fabric.branches[name], fabric.settings
     return GatewayConfig(
-        branch=name,
+        branch=branch_of(name),
         id=branch.id,
         control=PurePosixPath(f"{branch.gateway}.sock"),
         tun=config.Tun(name=TUN, mtu=_mtu(fabric)),
@@ -56,7 +57,7 @@ def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> G
         local=branch.prefixes,
         services=branch.services,
         prohibited=fabric.prohibited(name),
-        transport=_transport(settings, name),
+        transport=_transport(settings, branch_of(name)),
         queue_bytes=int(settings.queue),
         peers=(),
         placement=settings.placement,
@@ -94,16 +95,16 @@ def _transport(settings: Settings, branch: str) -> config.Transport:
 
 
 def peer(fabric: Fabric, name: str, other: str) -> config.Peer:
-    """Give another branch as one branch is configured to reach it.
+    """Give another branch as a gateway is configured to reach it.
 
-    It follows from the other branch, and from the groups between both.
+    It follows from the other branch, and from the groups to it.
     """
     branch = fabric.branches[other]
     return config.Peer(
         branch=other,
         id=branch.id,
         prefixes=branch.prefixes,
-        groups=tuple(_group(fabric, name, group) for group in fabric.between(name, other)),
+        groups=tuple(_group(fabric, name, group) for group in fabric.to(name, other)),
     )
 
 

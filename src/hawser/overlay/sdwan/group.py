@@ -9,7 +9,8 @@ from itertools import combinations, cycle, islice, product
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.spec.access import may_talk
 from hawser.spec.model import Model
-from hawser.spec.overlay import PathGroup, TrafficType, Transport
+from hawser.spec.overlay import MAX_GROUPS, PathGroup, TrafficType, Transport
+from hawser.spec.pair import branch_of, is_second
 from hawser.spec.route import Hop, Stop, hops, route_branches, turned
 from hawser.spec.topology import PortType
 
@@ -56,11 +57,13 @@ def groups(
     given = made.given(described)
     by_id = sorted(branches, key=lambda name: branches[name].id)
     pairs: Iterable[Pair] = combinations(by_id, 2)
+    if any(is_second(name) for name in branches):  # two gateways of a branch have no tunnel
+        pairs = (pair for pair in pairs if branch_of(pair[0]) != branch_of(pair[1]))
     if hubs:
-        central = frozenset(hubs)
+        central = {name for name in branches if branch_of(name) in hubs}
         pairs = (p for p in pairs if p[0] in central or p[1] in central or p in given)
     if access:
-        pairs = (pair for pair in pairs if may_talk(access, *pair))
+        pairs = (pair for pair in pairs if may_talk(access, *map(branch_of, pair)))
     old = known or {}
     return tuple(
         group for pair in pairs for group in given.get(pair) or old.get(pair) or made.default(pair)
@@ -134,16 +137,16 @@ class _Groups:
         leased lines: a subflow between two ports that do not reach each other takes one of the
         existing paths.
         """
-        direct = self._direct(pair)
+        direct, number = self._direct(pair), _first_number(pair)
         if not self._switched:
-            yield self._group(pair, 0, TrafficType.II, direct)
+            yield self._group(pair, number, TrafficType.II, direct)
             return
         alike = [hop for hop in direct if len({self._leased(stop) for stop in hop}) == 1]
         urgent = [hop for hop in alike if self._leased(hop[0])]
         if alike:
-            yield self._group(pair, 0, TrafficType.II, alike)
+            yield self._group(pair, number, TrafficType.II, alike)
         if urgent:
-            yield self._group(pair, 1, TrafficType.I, urgent)
+            yield self._group(pair, number + 1, TrafficType.I, urgent)
 
     def _group(self, pair: Pair, number: int, traffic: TrafficType, ways: list[Hop]) -> Group:
         """Assign the ways to the subflows in turn; with `quic` there is one path per way."""
@@ -162,6 +165,12 @@ class _Groups:
             (Stop(first, a), Stop(second, b))
             for a, b in product(self._branches[first].ports, self._branches[second].ports)
         ]
+
+
+def _first_number(pair: Pair) -> int:
+    """Number of the first default group of two gateways, which is unique among their branches'."""
+    combination = is_second(pair[0]) + 2 * is_second(pair[1])
+    return MAX_GROUPS - 2 * (4 - combination) if combination else 0
 
 
 def _number(group: Group) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hawser.overlay.config.steering import Function
 from hawser.overlay.sdwan.automatic import Choice, automatic_groups
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.overlay.sdwan.fabric import Fabric, fabric
 from hawser.spec.network import AccessLine, FunctionPort, Network, topology
 from hawser.spec.overlay import Branch as Described
+from hawser.spec.pair import second_of
 from hawser.spec.policy_groups import policy_classes, policy_groups
 from hawser.spec.port import Port
 from hawser.spec.route import switch_kind
@@ -26,7 +29,7 @@ def fabric_of(network: Network, like: Fabric | None = None, chosen: Choice | Non
     lines = {port for port, line in network.ports.items() if line.type is PortType.LEASED}
     automatic = automatic_groups(overlay, lines, chosen or {})
     return fabric(
-        {name: _branch(network, name, each) for name, each in overlay.branches.items()},
+        dict(_gateways(network)),
         overlay.settings.model_copy(update={"classes": policy_classes(network)}),
         (*overlay.path_groups.values(), *policy_groups(network), *automatic),
         switch=switch_kind(topology(network), overlay),
@@ -34,6 +37,26 @@ def fabric_of(network: Network, like: Fabric | None = None, chosen: Choice | Non
         like=like,
         policy=network.policy,
     )
+
+
+def _gateways(network: Network) -> Iterator[tuple[str, Branch]]:
+    for name, each in network.overlay.branches.items():
+        first = _branch(network, name, each)
+        yield name, first
+        if (second := network.pairs.get(name)) is not None:
+            ports = (Port(second.gateway, port) for port in second.wan)
+            yield (
+                second_of(name),
+                first.model_copy(
+                    update={
+                        "gateway": second.gateway,
+                        "lan": second.lan,
+                        "source": second.address,
+                        "ports": {port.name: _port(port, network.ports[port]) for port in ports},
+                        "functions": {},
+                    }
+                ),
+            )
 
 
 def _branch(network: Network, name: str, branch: Described) -> Branch:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.group import Group, Pair
+from hawser.spec.pair import branch_of
 
 
 def staged(old: Fabric, new: Fabric, moved: Collection[str]) -> Fabric:
@@ -20,7 +21,7 @@ def staged(old: Fabric, new: Fabric, moved: Collection[str]) -> Fabric:
         new: the SD-WAN after it, with the same transport and switch.
         moved: branches whose gateways get the new configuration.
     """
-    there = {name for name in moved if name in new.branches}
+    there = {name for name in new.branches if branch_of(name) in moved}
     branches = _branches(old, new, there)
     before, after = old.by_pair, new.by_pair
     groups: dict[Pair, tuple[Group, ...]] = {}

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address
 from hawser.spec.check.classifier import classifier
 from hawser.spec.check.network_functions import functions
 from hawser.spec.check.overlay import overlay, overlay_on
+from hawser.spec.check.pair import pairs
 from hawser.spec.check.path_group import path_groups
 from hawser.spec.check.policy import policy
 from hawser.spec.errors import choices, found
@@ -34,6 +35,7 @@ def network(network: Network) -> Iterator[Issue]:
         yield from classifier(like, network.overlay)
         yield from policy(network)
         yield from functions(network)
+        yield from pairs(network)
 
 
 def _transport(network: Network) -> Iterator[Issue]:
@@ -61,6 +63,7 @@ def _lan_ports(network: Network) -> Iterator[Issue]:
 
 def _ports(network: Network) -> Iterator[Issue]:
     gateways = [branch.gateway for branch in network.overlay.branches.values()]
+    gateways += [second.gateway for second in network.pairs.values()]
     addresses: dict[IPv4Address, Port] = {}
     interfaces: dict[tuple[str, str], Port] = {}
     for port, line in network.ports.items():

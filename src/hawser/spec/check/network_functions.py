@@ -86,6 +86,8 @@ def _possible(network: Network, loc: Loc, traffic: TrafficType) -> Iterator[Issu
     if network.overlay.tcp_proxy:
         message = "the TCP proxy takes connections before they could pass a function: expected no"
         yield Issue(loc, f"{message} overlay.tcp_proxy")
+    if network.pairs:
+        yield Issue(loc, "functions are at first gateways only: expected no pairs beside a chain")
     for branch, prefixes in network.prefixes.items():
         if any(not isinstance(each, IPv4Network) for each in prefixes):
             message = f"functions have IPv4 next hops, and branch {branch} has IPv6 prefixes"

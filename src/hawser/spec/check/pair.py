@@ -1,0 +1,79 @@
+"""Pairs of gateways: what has to be described, and what excludes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from hawser.spec.errors import choices
+from hawser.spec.explain import Loc
+from hawser.spec.network import Network, SecondGateway
+from hawser.spec.overlay import MAX_PATHS, Branch, Paths, Transport
+from hawser.spec.port import Port
+from hawser.spec.validate import Issue
+
+FIRST_GROUP = 58
+"""Groups from this number on join second gateways: two for each of three pairs of gateways."""
+
+
+def pairs(network: Network) -> Iterator[Issue]:
+    """Find all errors of a network's pairs of gateways."""
+    if not network.pairs:
+        return
+    yield from _excluded(network)
+    branches = network.overlay.branches
+    taken = {branch.gateway: f"branch {name}" for name, branch in branches.items()}
+    for name, second in network.pairs.items():
+        loc: Loc = ("pairs", name)
+        if name not in branches:
+            message = f"found {name}, which is no branch; {choices(branches, name)}"
+            yield Issue(loc, message, key=True)
+            continue
+        owner = taken.setdefault(second.gateway, f"pair {name}")
+        if owner != f"pair {name}":
+            yield Issue((*loc, "gateway"), f"found {second.gateway}, the gateway of {owner}")
+        yield from _second(network, loc, branches[name], second)
+
+
+def _excluded(network: Network) -> Iterator[Issue]:
+    overlay = network.overlay
+    place: Loc = ("pairs",)
+    if overlay.transport is not Transport.QUIC:
+        message = f"expected the transport quic, found {overlay.transport.value}"
+        yield Issue(place, message)
+    if overlay.tcp_proxy:
+        message = "a proxied connection ends with its gateway: expected no overlay.tcp_proxy"
+        yield Issue(place, message)
+    if overlay.paths is Paths.AUTOMATIC:
+        yield Issue(place, "the path program knows one gateway a branch: expected paths: manual")
+    for traffic, policy in network.policy.items():
+        if policy.labels or policy.sla:
+            message = "the groups of policy.labels and policy.sla join first gateways only"
+            yield Issue(("policy", traffic.value), f"{message}: expected neither beside pairs")
+    for name, group in overlay.path_groups.items():
+        if group.id is not None and group.id >= FIRST_GROUP:
+            message = f"found {group.id}, expected less than {FIRST_GROUP}, the first of pairs"
+            yield Issue(("overlay", "path_groups", name, "id"), message)
+
+
+def _second(network: Network, loc: Loc, branch: Branch, second: SecondGateway) -> Iterator[Issue]:
+    if second.lan in second.wan:
+        message = f"found {second.lan}, a WAN port of {second.gateway} too"
+        yield Issue((*loc, "lan"), message)
+    for index, name in enumerate(second.wan):
+        port = Port(second.gateway, name)
+        if port not in network.ports:
+            message = f"found {name}, expected a port of {second.gateway} that is in ports"
+            yield Issue((*loc, "wan", index), message)
+        if name in second.wan[:index]:
+            yield Issue((*loc, "wan", index), f"found {name} twice")
+    first = branch.prefix.network_address + 1
+    if second.address not in branch.prefix or second.address == first:
+        message = f"found {second.address}, expected an address in {branch.prefix} other than"
+        yield Issue((*loc, "address"), f"{message} {first}, the first gateway's")
+    every = [each.wan for each in network.overlay.branches.values()]
+    every += [each.wan for each in network.pairs.values()]
+    most = max((len([*product(second.wan, wan)]) for wan in every), default=0)
+    if most > MAX_PATHS:
+        message = f"found {most} paths to another gateway, expected at most {MAX_PATHS}"
+        yield Issue((*loc, "wan"), message)
