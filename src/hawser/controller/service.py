@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator
 from ipaddress import ip_address
@@ -47,12 +48,19 @@ def start(directory: Directory) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("websockets").setLevel(logging.WARNING)  # a line for each connection
+    _raise_files()
     gc.freeze()
     gc.set_threshold(*_COLLECT)
     try:
         uvloop.run(_serve(directory))
     finally:
         gc.unfreeze()  # else nanobind calls what is frozen a leak when the process ends
+
+
+def _raise_files() -> None:
+    """Allow as many open files as possible: each connection is one, and often 1024 is the limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _check_port(host: str, port: int) -> None:

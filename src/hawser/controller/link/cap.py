@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from hawser.controller.access.limit import source_of
 
-MOST_STRANGERS: Final = 500
+MOST_STRANGERS: Final = 2000
 """Connections that have not shown a certificate yet."""
-MOST_OF_SOURCE: Final = 200
-"""Those of one address or IPv6 network: gateways behind one address all come back at once."""
+MOST_OF_SOURCE: Final = 1000
+"""Those of one address or IPv6 network: a thousand gateways behind one come back at once. A
+handshake takes 3 ms, so all of them are done before the first has waited too long."""
 _TLS_S: Final = 10.0
 
 
