@@ -1,6 +1,7 @@
-"""The os-ken application, and the Unix sockets on which switches connect, one per switch.
+"""The os-ken application, and where switches connect: Unix sockets, one per switch, or TLS.
 
-A connection is identified by its socket, which lies in a directory that only root may enter.
+A connection is identified by its socket, which lies in a directory that only root may enter, or
+by its certificate.
 os-ken's own listener is never started: it would accept connections from anybody on all addresses.
 """
 
@@ -23,6 +24,7 @@ from os_ken.ofproto import ofproto_v1_3, ofproto_v1_3_parser
 from hawser.openflow import message
 from hawser.openflow.session import Session
 from hawser.openflow.state import State
+from hawser.openflow.tls import Listener
 
 
 class _Stream(socket.socket):
@@ -63,8 +65,14 @@ class Handshake(OFPHandler):  # type: ignore[misc]
     def start(self) -> None:
         """Listen for every switch."""
         OSKenApp.start(self)
+        remote = []
         for switch in self._state.switches():
-            hub.spawn(_listen, Path(switch.config.socket), switch.config.name)
+            if switch.config.socket is None:
+                remote.append(switch.config.name)
+            else:
+                hub.spawn(_listen, Path(switch.config.socket), switch.config.name)
+        if self._state.config.listen is not None:
+            hub.spawn(Listener(self._state.config.listen, remote, _hand).run)
 
 
 _Handler = TypeVar("_Handler", bound=Callable[..., None])
@@ -101,6 +109,7 @@ class FlowTables(OSKenApp):  # type: ignore[misc]
             ofp_event.EventOFPFlowStatsReply,
             ofp_event.EventONFBundleCtrlMsg,
             ofp_event.EventOFPErrorMsg,
+            ofp_event.EventOFPRoleReply,
         ],
         MAIN_DISPATCHER,
     )
@@ -125,6 +134,10 @@ def start(state: State) -> None:
     applications = [manager.instantiate(each, state) for each in (Handshake, FlowTables)]
     for application in applications:
         application.start()
+
+
+def _hand(stream: socket.socket, name: str) -> None:
+    hub.spawn(_serve, stream, name)
 
 
 def _listen(path: Path, name: str) -> None:

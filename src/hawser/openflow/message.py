@@ -58,6 +58,13 @@ def limit(datapath: Datapath, per_second: int) -> tuple[Message, ...]:
     )
 
 
+def role(datapath: Datapath, *, master: bool, generation: int) -> Message:
+    """Ask to become master or slave (7.3.9)."""
+    parser, ofp = datapath.ofproto_parser, datapath.ofproto
+    wanted = ofp.OFPCR_ROLE_MASTER if master else ofp.OFPCR_ROLE_SLAVE
+    return parser.OFPRoleRequest(datapath, wanted, generation)
+
+
 def sending(datapath: Datapath, port: int, frame: bytes) -> Message:
     """Make the switch send a frame out of a port (packet-out, 7.3.7)."""
     parser, ofp = datapath.ofproto_parser, datapath.ofproto

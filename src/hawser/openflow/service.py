@@ -126,6 +126,7 @@ def _status(server: Service) -> Mapping[str, Any]:
         "role": "openflow",
         "uptime_s": round(time.monotonic() - server.started, 3),
         "ready": server.state.ready(),
+        "master": role.master if (role := server.state.config.role) else None,
         "switches": [
             {
                 "name": each.config.name,

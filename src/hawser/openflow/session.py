@@ -18,6 +18,7 @@ from hawser.openflow import message
 from hawser.openflow.errors import PER_SECOND
 from hawser.openflow.message import Datapath, Message
 from hawser.openflow.state import Count, State
+from hawser.overlay.config.openflow import Role
 from hawser.overlay.sdwan.flow import Flow
 
 _ANSWER_WITHIN = 5.0
@@ -56,6 +57,8 @@ class Session:
         self._state = state
         self._clock = clock
         self._inbox: queue.Queue[Message | None] = queue.Queue(_INBOX)
+        self._role: Role | None = None
+        """The role that the switch has given."""
 
     def deliver(self, reply: Message | None) -> None:
         """Queue a message from the switch; None means the connection ended. Thread-safe."""
@@ -71,7 +74,8 @@ class Session:
         self._state.begin(self._name, self)
         fault = "the session failed"
         try:
-            self._limit()
+            if self._state.config.role is None:
+                self._limit()
             while True:
                 self._rest(self._round())
         except SwitchError as error:
@@ -80,6 +84,28 @@ class Session:
         finally:
             self._state.end(self._name, self, fault)
             self._datapath.close()
+
+    def _claim(self) -> bool:
+        """Ask for the role that is wanted, if that has changed; tell whether flows may be changed.
+
+        Raises:
+            SwitchError: another controller is master, with a newer generation.
+        """
+        wanted = self._state.config.role
+        if wanted is None:
+            return True
+        if wanted != self._role:
+            request = message.role(
+                self._datapath, master=wanted.master, generation=wanted.generation
+            )
+            try:
+                self._ask(request)
+            except RefusedError as error:
+                raise SwitchError(f"generation {wanted.generation} is old: {error}") from error
+            self._role = wanted
+            if wanted.master:
+                self._limit()
+        return wanted.master
 
     def _limit(self) -> None:
         """Limit the switch's packet-ins to what `Errors` processes, if it supports meters."""
@@ -95,13 +121,15 @@ class Session:
         """Read the flows and install what is missing. Returns the seconds that reading took."""
         switch = self._state.switch(self._name)
         switch.changed.clear()
+        master = self._claim()
         wanted, begun = switch.wanted, self._clock()
         found = self._read()
         took = self._clock() - begun
-        if found.keys() != wanted.keys():
+        same = found.keys() == wanted.keys()
+        if master and not same:
             self._install(wanted, found)
         counts = {c: Count(*_counts(found[c])) if c in found else Count() for c in wanted}
-        self._state.read(self._name, self, wanted, counts)
+        self._state.read(self._name, self, wanted, counts, same=master or same)
         return took
 
     def _rest(self, took: float) -> None:

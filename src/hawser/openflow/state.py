@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from hawser.openflow.errors import Errors
 from hawser.overlay.config.openflow import ControllerConfig, OpenFlowSwitch
@@ -59,10 +58,10 @@ class State:
         """Replace the entries of all switches. The set of switches cannot change.
 
         Raises:
-            ValueError: the configuration names other switches, or another control socket.
+            ValueError: the configuration has other switches, sockets, or another place to listen.
         """
         if _fixed(config) != _fixed(self.config):
-            raise ValueError("expected the same control socket, and the same switches")
+            raise ValueError("expected the same sockets, and the same switches")
         tables = {each.name: _by_cookie(each) for each in config.switches}
         with self._condition:
             self.config = config
@@ -97,15 +96,24 @@ class State:
             self._condition.notify_all()
 
     def read(
-        self, name: str, session: object, wanted: Mapping[int, Flow], counts: Mapping[int, Count]
+        self,
+        name: str,
+        session: object,
+        wanted: Mapping[int, Flow],
+        counts: Mapping[int, Count],
+        *,
+        same: bool = True,
     ) -> None:
-        """Record a switch's counters. It counts as installed if `wanted` has not changed since."""
+        """Record a switch's counters.
+
+        It counts as installed if it has the same flows, and `wanted` has not changed since.
+        """
         with self._condition:
             switch = self._switches[name]
             if switch.session is not session:
                 return
             switch.counts, switch.fault = counts, None
-            switch.installed = switch.wanted is wanted
+            switch.installed = same and switch.wanted is wanted
             self._condition.notify_all()
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
@@ -122,10 +130,9 @@ class State:
         return all(each.connected and each.installed for each in self._switches.values())
 
 
-def _fixed(
-    config: ControllerConfig,
-) -> tuple[PurePosixPath, frozenset[tuple[str, PurePosixPath]]]:
-    return config.control, frozenset((each.name, each.socket) for each in config.switches)
+def _fixed(config: ControllerConfig) -> object:
+    sockets = frozenset((each.name, each.socket) for each in config.switches)
+    return config.control, config.listen, sockets
 
 
 def _by_cookie(config: OpenFlowSwitch) -> dict[int, Flow]:

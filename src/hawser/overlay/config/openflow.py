@@ -6,12 +6,12 @@ Flow entries are the same for all kinds of switch; `flow` translates them to Ope
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from hawser.overlay.config.base import Configuration, Need, Part, Place
+from hawser.overlay.config.base import OMIT_NONE, Configuration, Need, Part, Place
 from hawser.overlay.config.entry import Entry, EntryMatch
 
 FIRST_WAN = 1
@@ -32,13 +32,37 @@ class OpenFlowPort(Part):
     next_hop: IPv4Address
 
 
+class Listen(Part):
+    """Where switches on other machines connect, over TLS."""
+
+    address: IPv4Address | IPv6Address
+    """Address at which the controller listens."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 6653
+    """TCP port."""
+    certificate: Place
+    """The controller's certificate, PEM."""
+    key: Place
+    """Its private key."""
+    ca: Place
+    """Certificate of the authority that signs those of the switches."""
+
+
+class Role(Part):
+    """The role of this controller where switches have several (OpenFlow 1.3.5 section 6.3.2)."""
+
+    master: bool
+    """Whether it changes flows; otherwise it only reads them."""
+    generation: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    """Grows by one with each change of the master. Switches refuse a master of an older one."""
+
+
 class OpenFlowSwitch(Part):
     """One switch."""
 
     name: str
-    """The gateway's node."""
-    socket: Place
-    """Unix socket on which the controller listens for this switch."""
+    """The gateway's node. Over TLS, its certificate has this DNS name."""
+    socket: Annotated[Place | None, OMIT_NONE] = None
+    """Unix socket on which the controller listens for this switch; None: it connects over TLS."""
     ports: Annotated[tuple[OpenFlowPort, ...], Field(min_length=1, max_length=64)]
     entries: tuple[Entry, ...] = ()
 
@@ -64,14 +88,22 @@ class ControllerConfig(Configuration):
     """Unix socket of the control API."""
     poll_s: Annotated[float, Field(gt=0, le=3600)] = 1.0
     """Seconds between readings of the switches' counters."""
+    listen: Annotated[Listen | None, OMIT_NONE] = None
+    """Where switches without a socket connect."""
+    role: Annotated[Role | None, OMIT_NONE] = None
+    """None for the only controller."""
     switches: tuple[OpenFlowSwitch, ...] = ()
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         for what in ("name", "socket"):
-            values = [getattr(switch, what) for switch in self.switches]
+            found = [getattr(switch, what) for switch in self.switches]
+            values = [value for value in found if value is not None]
             if len(set(values)) != len(values):
                 raise ValueError(f"expected another {what} for every switch")
+        lacking = [switch.name for switch in self.switches if switch.socket is None]
+        if lacking and self.listen is None:
+            raise ValueError(f"expected listen, or a socket of switch {lacking[0]}")
         return self
 
     def needs(self) -> frozenset[Need]:
