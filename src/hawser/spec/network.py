@@ -20,6 +20,7 @@ from pydantic import Field, StringConstraints
 
 from hawser.spec.model import Model, Name, PortName
 from hawser.spec.overlay import MAX_BRANCHES, Overlay, TrafficType
+from hawser.spec.pair import second_of
 from hawser.spec.policy import Application, ApplicationName, ClassPolicy
 from hawser.spec.port import Port
 from hawser.spec.site import Site, Template
@@ -117,9 +118,10 @@ class Network(Model):
     """Largest IP packet that all lines carry, bytes."""
 
     def branch_of(self, gateway: str) -> str | None:
-        """Name of the branch that a gateway belongs to; None where it belongs to none."""
-        found = (name for name, each in self.overlay.branches.items() if each.gateway == gateway)
-        return next(found, None)
+        """Name of a gateway by its branch (`spec.pair`); None where it belongs to none."""
+        found = {each.gateway: name for name, each in self.overlay.branches.items()}
+        found |= {each.gateway: second_of(name) for name, each in self.pairs.items()}
+        return found.get(gateway)
 
 
 def topology(network: Network) -> Topology:

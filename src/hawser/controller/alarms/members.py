@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hawser.controller.alarms.condition import Condition, Kind, Level
+from hawser.spec.pair import branch_of
 
 _CLOCK_S: Final = 5.0
 """As `telemetry.compatibility` warns of."""
@@ -62,7 +63,8 @@ def _condition(
 ) -> Condition:
     detail = f"gateway {member.number} of {member.branch}: {text}"
     branch = member.branch
-    return Condition(kind, branch, level, (branch,), branch, detail, figures or {})
+    of = (branch_of(branch),)
+    return Condition(kind, branch, level, of, branch, detail, figures or {})
 
 
 def _silent(member: Member) -> Condition | None:

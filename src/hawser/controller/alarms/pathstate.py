@@ -100,7 +100,7 @@ def _groups(fabric: Fabric | None, branch: str) -> dict[tuple[str, int], Group]:
     return {
         (peer, group.number): group
         for peer in fabric.peers(branch)
-        for group in fabric.between(branch, peer)
+        for group in fabric.to(branch, peer)
     }
 
 

@@ -93,7 +93,7 @@ def reading(fabric: Fabric, found: Statistics) -> Reading:
 
 def _paths(fabric: Fabric, branch: str, values: Mapping[str, float]) -> Iterator[PathReading]:
     for peer in fabric.peers(branch):
-        for group in fabric.between(branch, peer):
+        for group in fabric.to(branch, peer):
             for member, path in enumerate(group.paths):
                 about = f"path/{peer}/{group.number}/{member}"
                 sent, capacity, up = (
