@@ -76,9 +76,11 @@ class Attacks(Model):
     """Seeded attacks and benign sessions between nodes while a trial's measurements run."""
 
     source: Annotated[tuple[Name, ...], Field(alias="from", min_length=1, max_length=MAX_HOSTS)]
-    """Hosts: each is a client, and at other times an attacker."""
+    """Hosts: each is a client, and at other times an attacker, unless `attackers` parts them."""
     target: Annotated[tuple[Name, ...], Field(alias="to", min_length=1, max_length=MAX_HOSTS)]
     """Servers: they serve all applications, and are attacked."""
+    attackers: Annotated[tuple[Name, ...], Field(max_length=MAX_HOSTS)] = ()
+    """Hosts that attack and do nothing else; the others then never attack. Default: all do both."""
     kinds: Annotated[tuple[AttackKind, ...], Field(max_length=64)] = tuple(AttackKind)
     """Attacks that are made. Default: all."""
     episodes: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -94,6 +96,16 @@ class Attacks(Model):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Seed of order, times, attackers, targets, ports, words and think times."""
 
+    @property
+    def attacking(self) -> tuple[Name, ...]:
+        """Hosts that attack."""
+        return self.attackers or self.source
+
+    @property
+    def clients(self) -> tuple[Name, ...]:
+        """Hosts with benign sessions."""
+        return tuple(name for name in self.source if name not in self.attackers)
+
 
 ATTACK_SECONDS = (3.0, 6.0)
 """Shortest and longest attack."""
@@ -104,6 +116,6 @@ SLOT_SECONDS = ATTACK_SECONDS[1] + 2 * GUARD_SECONDS
 
 
 def least_duration(attacks: Attacks) -> float:
-    """Seconds in which each host can make its share of the attacks, one after the other."""
+    """Seconds in which each attacker can make its share of the attacks, one after the other."""
     every = len(attacks.kinds) * attacks.episodes
-    return -(-every // len(attacks.source)) * SLOT_SECONDS
+    return -(-every // len(attacks.attacking)) * SLOT_SECONDS

@@ -48,6 +48,13 @@ def test_every_attack_is_made_once_and_no_host_is_in_two_places(given: Attacks) 
         assert all(before[1] <= after[0] + 1e-6 for before, after in pairwise(quiet))
 
 
+def test_attackers_attack_and_others_do_not() -> None:
+    given = attacks(attackers=["c2"], duration="120 s")
+    assert {one.source for one in episodes(given)} == {"c2"}
+    assert given.clients == ("c1", "c3")
+    assert attacks().clients == attacks().attacking == ("c1", "c2", "c3")
+
+
 def test_the_seed_decides_and_nothing_else() -> None:
     assert episodes(attacks(seed=1)) == episodes(attacks(seed=1))
     one, two = episodes(attacks(seed=1)), episodes(attacks(seed=2))

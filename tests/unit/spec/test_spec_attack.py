@@ -39,6 +39,7 @@ def test_the_least_that_can_be_said() -> None:
         ("from: [c1], to: [alone]", "to.0: found alone, which has no links"),
         ("from: [c1], to: [far]", "to.0: there is no route from c1 to far"),
         ("from: [], to: [s1]", "from: "),
+        ("from: [c1], to: [s1], attackers: [s1]", "attackers.0: found 's1', which is no host"),
         ("from: [c1], to: [s1], episodes: 7", "duration: found '1 min', expected at least 70 s"),
         ("from: [c1], to: [s1], duration: 2 h", "duration: found '2 h', expected 10 s to 1 h"),
         ("from: [c1], to: [s1], packet_rate: 1000000", "packet_rate: "),

@@ -113,8 +113,9 @@ class Traffic:
         """Begin."""
         (self._raw / _FOLDER).mkdir(exist_ok=True)
         self._began = time.monotonic()
-        for host in self._attacks.source:
+        for host in self._attacks.attacking:
             self._begin(f"attacks of {host}", partial(self._attack_all, host))
+        for host in self._attacks.clients:
             for application in self._attacks.benign:
                 self._begin(f"{application} of {host}", partial(self._use, host, application))
 

@@ -46,7 +46,7 @@ def episodes(attacks: Attacks) -> tuple[Episode, ...]:
     chance = seeded(attacks.seed)
     kinds = list(attacks.kinds) * attacks.episodes
     chance.shuffle(kinds)
-    hosts = list(attacks.source)
+    hosts = list(attacks.attacking)
     chance.shuffle(hosts)
     made = [
         (begin, kind, host)

@@ -24,6 +24,10 @@ def attacks(
         return
     yield from _ends("from", described.source, (), topology)
     yield from _ends("to", described.target, described.source, topology)
+    for index, name in enumerate(described.attackers):
+        if name not in described.source:
+            issue = near(described.source, name, "host of `from`")
+            yield Issue(("attacks", "attackers", index), issue)
     yield from _passed(described.passed, captures)
     loc = ("attacks", "duration")
     if not _SHORTEST <= described.duration <= _LONGEST:
@@ -31,7 +35,7 @@ def attacks(
         yield Issue(loc, message)
     elif described.duration < (least := least_duration(described)):
         message = f"found {str(described.duration)!r}, expected at least {least:g} s"
-        yield Issue(loc, f"{message} for these attacks from {len(described.source)} of `from`")
+        yield Issue(loc, f"{message} for these attacks by {len(described.attacking)} of its hosts")
 
 
 def attacks_arrive(scenario: Scenario) -> Iterator[Issue]:
