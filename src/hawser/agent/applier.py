@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from hawser.agent.daemon import GatewayDaemon
 from hawser.agent.state import Kept, StateDirectory
-from hawser.agent.steering import Chains
+from hawser.agent.steering import Chains, UnreachedError
 from hawser.agent.trial import Trial, Verdict
 from hawser.control.client import ControlError
 from hawser.control.link import Configure, Confirm, FromGateway, Outcome, Trying
@@ -46,7 +46,7 @@ class Applier:
         if self.good is None or self._trial is not None:
             return
         try:
-            self._put(self.good)
+            self._put(self.good, kept=True)
         except ControlError as error:
             _log.error("the last good configuration cannot be put in force: %s", error)
 
@@ -54,16 +54,27 @@ class Applier:
         """Put back what the kernel has dropped of a configuration."""
         self._chains.refresh()
 
-    def _put(self, wanted: Kept) -> GatewayConfig:
+    def _put(self, wanted: Kept, *, kept: bool = False) -> GatewayConfig:
         """Put a configuration in force.
+
+        A function that a new one names has to be reached. That of one that was kept may be away,
+        such as after a reboot: its classes wait for it, the others do not.
 
         Raises:
             ControlError: the daemon, or the kernel, does not take it.
             ValueError: it is none.
         """
         config, steering = wanted.config(), wanted.steering()
+        if steering is not None:  # before packets pass
+            try:
+                self._chains.apply(config, steering)
+            except UnreachedError as error:
+                if not kept:
+                    raise
+                _log.error("%s", error)
         self._daemon.apply(config)
-        self._chains.apply(config, steering)
+        if steering is None:
+            self._chains.apply(config, None)
         return config
 
     def configure(self, message: Configure) -> None:

@@ -161,6 +161,10 @@ def _conditions(rule: ClassifierRule) -> str | None:
     return " ".join(words)
 
 
+class UnreachedError(ControlError):
+    """Chains are in force, but a function cannot be reached: packets to it are refused."""
+
+
 class Chains:
     """The chains of this machine's gateway. They stay in force without the agent."""
 
@@ -172,8 +176,10 @@ class Chains:
         """Put chains in force; None removes them.
 
         Raises:
-            ControlError: it is not possible. Some of it may have been done.
+            UnreachedError: they are in force, and the packets of some function are refused.
+            ControlError: it is not possible.
         """
+        self._steering = steering
         try:
             if steering is None:
                 self._remove()
@@ -181,7 +187,6 @@ class Chains:
                 self._put(config, steering)
         except (OSError, NodeError, NetlinkError) as error:
             raise ControlError(f"service functions: {_reason(error)}") from error
-        self._steering = steering
 
     def refresh(self) -> None:
         """Put routes back that went away with an interface."""
@@ -200,15 +205,21 @@ class Chains:
     def _put(self, config: GatewayConfig, steering: Steering) -> None:
         ways = tables(steering)
         with IPRoute() as route:
-            _routes(route, ways)
+            for number in ways.values():
+                _refuse(route, number)
             have = set(_rules(route))
             for number in set(ways.values()) - have:
                 route.rule("add", table=number, fwmark=number, priority=_PRIORITY)
-            for interface, _ in ways:
-                _accept_returns(interface)
             nft.apply(ruleset(config, steering))
             for number in have - set(ways.values()):
                 _forget(route, number)
+            # Only now: at no time are packets led past a function that is not there yet.
+            try:
+                _routes(route, ways)
+                for interface, _ in ways:
+                    _accept_returns(interface)
+            except (OSError, NetlinkError) as error:
+                raise UnreachedError(f"service functions: {_reason(error)}") from error
 
     def _remove(self) -> None:
         with IPRoute() as route:
@@ -231,15 +242,18 @@ def _rules(route: IPRoute) -> Iterator[int]:
 
 def _routes(route: IPRoute, ways: Mapping[tuple[str, IPv4Address], int]) -> None:
     for (interface, next_hop), table in ways.items():
-        # First what refuses packets: at no time are they led past the function.
-        last = {"dst": "0.0.0.0/0", "table": table, "priority": _LAST_METRIC}
-        route.route("replace", type="unreachable", **last)
         found = route.link_lookup(ifname=interface)
         if not found:
             raise OSError(errno.ENODEV, f"there is no interface {interface}")
         route.route(
             "replace", dst="0.0.0.0/0", gateway=str(next_hop), oif=found[0], table=table, priority=1
         )
+
+
+def _refuse(route: IPRoute, table: int) -> None:
+    """Refuse packets for which the table has no other route."""
+    last = {"dst": "0.0.0.0/0", "table": table, "priority": _LAST_METRIC}
+    route.route("replace", type="unreachable", **last)
 
 
 def _forget(route: IPRoute, table: int) -> None:

@@ -16,12 +16,20 @@ The WAN and the controller are those of tests/lab/controller/network.py.
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyroute2 import netns
 
-from lab.controller.network import Deployment
-from lab.namespace import run
+from hawser.agent.steering import Chains, UnreachedError
+from hawser.overlay.config.gateway import GatewayConfig
+from hawser.overlay.config.steering import Steering
+from hawser.overlay.sdwan.gateway import configurations
+from hawser.overlay.sdwan.network import fabric_of
+from hawser.spec.overlay import ClassRule
+from lab.controller.network import Deployment, network
+from lab.namespace import Namespaces, run
 from lab.waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -86,6 +94,48 @@ def test_a_class_passes_its_function_or_nothing(tmp_path: Path) -> None:
         assert forwarded(network) == last
         assert "hawser_chains" not in network.lab.at(1, "nft", "list", "tables")
         assert "1001:" not in network.lab.at(1, "ip", "rule")
+
+
+def test_packets_are_refused_until_the_function_is_there(tmp_path: Path) -> None:
+    """The agent starts before the interface to the function is there, as after a reboot."""
+    firewall = {"name": "firewall"} | PLACE | {"return_interface": "fw0"}
+    firewall["return_next_hop"] = PLACE["next_hop"]
+    steering = Steering.model_validate({"lan": "lan0", "chains": {"II": [firewall]}})
+    with Namespaces("hawserfw") as spaces:
+        name = spaces.add(1)
+        with ThreadPoolExecutor(1, initializer=lambda: netns.setns(name)) as inside:
+            chains = Chains()
+            with pytest.raises(UnreachedError, match="there is no interface fw0"):
+                inside.submit(chains.apply, _config(), steering).result()
+            assert spaces.at(1, "ip", "route", "show", "table", "18520").split()[0] == "unreachable"
+            assert "fwmark 0x4858" in spaces.at(1, "ip", "rule")
+            assert "goto outward" in spaces.at(1, "nft", "list", "table", "inet", "hawser_chains")
+            spaces.at(1, "ip", "link", "add", "fw0", "type", "veth", "peer", "name", "out")
+            spaces.at(1, "ip", "link", "set", "out", "up")
+            spaces.at(1, "ip", "address", "add", "192.0.2.1/30", "dev", "fw0")
+            spaces.at(1, "ip", "link", "set", "fw0", "up")
+            inside.submit(chains.refresh).result()
+            route = spaces.at(1, "ip", "route", "show", "table", "18520").splitlines()[0]
+            assert route.startswith("default via 192.0.2.2 dev fw0")
+            inside.submit(chains.apply, _config(), None).result()
+            assert "0x4858" not in spaces.at(1, "ip", "rule")
+            assert "hawser_chains" not in spaces.at(1, "nft", "list", "tables")
+
+
+def _config() -> GatewayConfig:
+    """Configuration of b1, with rules of all kinds."""
+    classes = {
+        "calls": {"protocol": "udp", "destination_ports": [5000, 5999], "type": "I"},
+        "marked": {"dscp": 46, "source": "10.1.0.0/25", "type": "I"},
+        "web": {"source_ports": [80, 80], "protocol": "tcp", "type": "III"},
+        "pings": {"protocol": "icmp", "destination": "10.2.0.0/24", "type": "II"},
+    }
+    described = network((1, 2))
+    overlay = described.overlay.model_copy(
+        update={"classes": {name: ClassRule.model_validate(each) for name, each in classes.items()}}
+    )
+    changed = described.model_copy(update={"overlay": overlay})
+    return configurations(fabric_of(changed))["b1"]
 
 
 def nothing_passes_beside_it(network: Deployment) -> None:

@@ -13,7 +13,7 @@ from hawser.agent.applier import Applier
 from hawser.agent.daemon import GatewayDaemon, needs_restart
 from hawser.agent.errors import AgentError
 from hawser.agent.state import Joined, Kept, StateDirectory
-from hawser.agent.steering import Chains
+from hawser.agent.steering import Chains, UnreachedError
 from hawser.agent.trial import PATIENCE_S
 from hawser.control.client import ControlError
 from hawser.control.link import Configure, Confirm, Outcome, Trying
@@ -80,11 +80,15 @@ class Kernel:
     """Chains of a kernel that has some interfaces only."""
 
     applied: list[Steering | None] = field(default_factory=list)
+    away: bool = False
+    """Whether the function cannot be reached."""
 
     def apply(self, _config: GatewayConfig, steering: Steering | None) -> None:
         if steering is not None and steering.lan != "l":
             raise ControlError("service functions: there is no interface of this name")
         self.applied.append(steering)
+        if steering is not None and self.away:
+            raise UnreachedError("service functions: there is no interface fw0")
 
 
 class Machine:
@@ -149,6 +153,20 @@ def test_chains_are_put_in_force_and_returned_from_with_the_rest(tmp_path: Path)
     assert machine.chains.applied[-1] == second
     machine.keep(message(4))
     assert machine.chains.applied[-1] is None
+
+
+def test_a_function_that_is_away_stops_its_classes_and_no_others(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.keep(steered(1))
+    again = Machine(tmp_path)
+    again.chains.away = True
+    again.applier.restore()
+    assert again.chains.applied[-1] is not None
+    assert len(again.daemon.applied) == 1, "the gateway works"
+    again.applier.configure(steered(2))
+    told = again.applier.advance()
+    assert isinstance(told, Outcome)
+    assert (told.result, told.detail) == ("refused", "service functions: there is no interface fw0")
 
 
 def test_an_agent_that_knows_no_chains_refuses_them() -> None:

@@ -8,11 +8,11 @@ from itertools import product
 from hawser.spec.errors import choices
 from hawser.spec.explain import Loc
 from hawser.spec.network import Network, SecondGateway
-from hawser.spec.overlay import MAX_PATHS, Branch, Paths, Transport
+from hawser.spec.overlay import MAX_GROUPS, MAX_PATHS, Branch, Paths, Transport
 from hawser.spec.port import Port
 from hawser.spec.validate import Issue
 
-FIRST_GROUP = 58
+FIRST_GROUP = MAX_GROUPS - 6
 """Groups from this number on join second gateways: two for each of three pairs of gateways."""
 
 
