@@ -31,7 +31,7 @@ _RecordsArgument = Annotated[
     list[Path],
     typer.Argument(
         metavar="RECORDS...",
-        help="Flow records: CSV of `hawserd flows`, Parquet, or a folder of Parquet files.",
+        help="Flow records: CSV of `hawserd flows`, Parquet, a sensor's record log, or a folder.",
     ),
 ]
 _LabelsOption = Annotated[

@@ -1,7 +1,8 @@
-"""Flow records, from CSV as `hawserd flows` writes it, or from Parquet."""
+"""Flow records: CSV as `hawserd flows` writes it, Parquet, or the record log of a sensor."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyarrow import csv
+from pyarrow import csv, json
 
 from hawser.ids import history
 from hawser.ids.errors import IdsError
 from hawser.ids.features import LAST, NAMES, REASONS, TUPLE
 
+_FEATURES: Final = "features"
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -94,7 +96,7 @@ class Records:
 
 
 def read(paths: Sequence[Path]) -> Records:
-    """Read records: CSV or Parquet files, or folders of Parquet files.
+    """Read records: CSV, Parquet or JSON-lines files, or folders of the latter two.
 
     Raises:
         IdsError: a file cannot be read, lacks a column, or has a value that is not allowed.
@@ -137,14 +139,15 @@ def stored(path: Path) -> list[Path]:
         return [path]
     found = [
         file
-        for file in sorted(path.rglob("*.parquet"))
+        for ending in ("parquet", "jsonl")
+        for file in sorted(path.rglob(f"*.{ending}"))
         if not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
     ]
     histories = {file.parent.parent for file in found if _is_batch(file)}
     finished = {batch.path for each in histories for batch in history.batches(each)}
     found = [file for file in found if not _is_batch(file) or file.parent in finished]
     if not found:
-        raise IdsError(path, "found no Parquet file")
+        raise IdsError(path, "found no Parquet file and no record log")
     return found
 
 
@@ -159,6 +162,8 @@ def _table(path: Path) -> pa.Table:
             _need(found, path)
             # `partitioning=None`: names of folders are no columns.
             table = pq.read_table(path, columns=SCHEMA.names, partitioning=None)
+        elif path.suffix == ".jsonl":
+            table = _log(path)
         else:
             table = _csv(path)
         return table.select(SCHEMA.names).cast(SCHEMA)
@@ -166,6 +171,24 @@ def _table(path: Path) -> pa.Table:
         raise IdsError(path, error.strerror or str(error)) from error
     except pa.ArrowException as error:
         raise IdsError(path, _one_line(error)) from error
+
+
+def _log(path: Path) -> pa.Table:
+    """Read a file of a sensor's record log, except a last line that is not whole."""
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if not whole:
+        return SCHEMA.empty_table()
+    fields = pa.schema([*_TYPES.items(), (_FEATURES, pa.list_(pa.float64()))])
+    options = json.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore")
+    table = json.read_json(io.BytesIO(whole), parse_options=options)
+    found = table[_FEATURES].combine_chunks()
+    if pc.any(pc.not_equal(pc.list_value_length(found), len(NAMES))).as_py() or found.null_count:
+        raise IdsError(path, f"{_FEATURES}: expected {len(NAMES)} numbers in each record")
+    columns = found.flatten().to_numpy(zero_copy_only=False).reshape(-1, len(NAMES))
+    for number, name in enumerate(NAMES):
+        table = table.append_column(name, pa.array(columns[:, number], pa.float64()))
+    return table
 
 
 def _csv(path: Path) -> pa.Table:
