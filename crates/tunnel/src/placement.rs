@@ -381,7 +381,7 @@ mod tests {
     fn throughput_takes_the_group_that_gives_most_to_each_flow() {
         let (mut groups, now) = (groups(&[II; 3]), Instant::now());
         let mut placement = FlowPlacement::new(Placement::Throughput, now);
-        let mut place = |placement: &mut FlowPlacement, groups: &[Group], flow: u64| {
+        let place = |placement: &mut FlowPlacement, groups: &[Group], flow: u64| {
             placement.place(2, groups, flow, II, now)
         };
         let mut first: Vec<_> = (0..3).map(|flow| place(&mut placement, &groups, flow)).collect();
