@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import correlation, linear_regression, mean
-from typing import Any
 
 from harness.bench import Bench, Measure, Metric, Peer, SampleError
 from harness.cli import Effort, main
@@ -18,9 +16,8 @@ from harness.lab import Lab, until
 from harness.obtain import from_system, hawserd
 from harness.result import Check, Figure, at_least
 from harness.samples import Samples
-from peers import chain
+from peers import chain, frames
 from peers.chain import Row
-from peers.generators import CORE
 
 _BARE, _HAWSER = "bare XDP redirects", "hawser function"
 _FEW, _MANY = "hawser firewall, 10 rules", "hawser firewall, 100 000 rules"
@@ -34,30 +31,13 @@ _COMPARED = {64: (0, 1, 6, 11), 1462: (1, 6, 11)}
 _HAWSER_LENGTHS = {64: (1, 2, 4, 6, 8, 11), 1462: (1, 6, 11)}
 """Chain lengths that are measured with functions; an empty chain has none."""
 _SMALL = 64
-_CHECK = 4
-_HEADER = 24
-"""Length of the network service header (MD type 1) that encapsulation adds, bytes."""
 _ECHO_LENGTHS = (0, 2, 4, 6, 8, 11)
 _ECHOES = 50
 """Echoes per chain length and unit of effort: ping has a resolution of 1 us."""
 _TURN = 250
 """Consecutive echoes in one chain; the first tenth warms the caches and is discarded."""
-_TRIAL_S = 0.3
-_BEYOND, _BELOW = 1.5, 0.8
-"""Upper bound and start of the search, as multiples of the rate received at maximum load."""
-_DOWN = 0.5
-"""Factor to the next rate while every rate so far had loss."""
-_WIDTH = 1.04
-"""The search ends when the lowest rate with loss is within this factor of the highest without."""
-_TRIALS = 2
-"""Trials of a rate at most, until one passes."""
-_WARMING = {"frames_per_s": 1_000}
-"""Load before a search, which warms the caches for the flow."""
-_WARMING_S = 0.2
 _TOLERATED = 0.01
 """Loss ratio allowed for programs with packet sockets, which overflow while not scheduled."""
-_SLOWEST, _FASTEST = 1_000, 8_000_000
-"""Bounds of the search, frames/s: every chain here is in between."""
 
 _AIM = {1: 2.0, 6: 0.6, 11: 0.3}
 """Throughput of 64-byte frames that our machines should reach, million frames/s, by length."""
@@ -113,83 +93,12 @@ def _rates(
         with Lab() as lab:
             row = chain.row(lab, length)
             with through(row):
-                _trial(row, size, _WARMING, _WARMING_S)
-                first = _trial(row, size, "max")
-                found[_metric(size, length)] = _highest(row, size, first, tolerated) / 1e6
+                load = frames.Load(size)
+                first = frames.overloaded(row, load)
+                found[_metric(size, length)] = frames.highest(row, load, first, tolerated) / 1e6
                 if length == 1:
                     found[_most(size)] = first.received / 1e6
     return found
-
-
-def _highest(row: Row, size: int, first: _Trial, tolerated: float) -> float:
-    """Highest rate, frames/s, with a loss ratio of at most `tolerated`.
-
-    A rate with more loss is tried again, since loss with another cause rarely recurs (ETSI GS
-    NFV-TST 009 section 12.3.3, binary search with loss verification).
-
-    Args:
-        row: the chain.
-        size: frame size, bytes.
-        first: a trial at maximum load.
-        tolerated: allowed loss ratio.
-    """
-    if first.loss <= tolerated:
-        return first.received
-    low, high, rate = 0.0, first.received * _BEYOND, first.received * _BELOW
-    while rate > _SLOWEST and high > low * _WIDTH:
-        trials = (_trial(row, size, {"frames_per_s": rate}) for _ in range(_TRIALS))
-        passed = next((trial for trial in trials if trial.loss <= tolerated), None)
-        if passed:
-            low = passed.received
-        else:
-            high = rate
-        rate = (low * high) ** 0.5 if low else high * _DOWN
-    if low == 0.0:
-        raise SampleError(f"frames are lost at every rate from {_SLOWEST} a second on")
-    return low
-
-
-class _Trial:
-    """Received rate, frames/s, and loss ratio."""
-
-    def __init__(self, result: Mapping[str, Any]) -> None:
-        received = result["received"]
-        self.received = float(received["unique"] / received["seconds"])
-        self.loss = result["lost"] / (result["lost"] + received["unique"])
-
-
-def _trial(row: Row, size: int, rate: object, seconds: float = _TRIAL_S) -> _Trial:
-    per_second = rate["frames_per_s"] if isinstance(rate, dict) else _FASTEST / 2
-    frames = max(200, int(per_second * seconds))
-    file = row.gen.directory / "load.json"
-    file.write_text(json.dumps(_load(row, size, rate, frames)))
-    command = [hawserd().path, "load", "--config", str(file)]
-    return _Trial(json.loads(row.gen.run(command, timeout=60).splitlines()[-1]))
-
-
-def _load(row: Row, size: int, rate: object, frames: int) -> dict[str, Any]:
-    stream = {
-        "name": "s",
-        "ethernet": {"destination": row.links[0].into.mac},
-        "outer": {"nsh": {"spi": 1, "si": 255}},
-        "source": {"first": "198.18.0.1"},
-        "target": {"first": "198.18.99.2"},
-        "source_port": {"first": 10000},
-        "target_port": {"first": 10500},
-        "sizes": {"fixed": size - _CHECK + _HEADER},
-        "rate": rate,
-        "amount": {"frames": frames},
-    }
-    gen, sink = row.links[0].out, row.links[-1].into
-    return {
-        "version": 1,
-        "send": {
-            "port": {"interface": gen.device, "netns": gen.namespace.name},
-            "cpu": CORE,
-            "traffic": {"streams": [stream]},
-        },
-        "receive": {"port": {"interface": sink.device, "netns": sink.namespace.name}},
-    }
 
 
 @contextlib.contextmanager
@@ -343,7 +252,7 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
         name="chain",
         title="Service chains",
         about=_ABOUT.format(
-            trial=_TRIAL_S,
+            trial=frames.TRIAL_S,
             tolerated=_TOLERATED,
             echoes=_ECHOES * effort.echoes,
             echo_lengths=", ".join(map(str, _ECHO_LENGTHS)),
