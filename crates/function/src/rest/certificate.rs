@@ -16,7 +16,8 @@ use rustls::{
     version::TLS13,
 };
 
-use super::{document::Tls, watched::Stamp};
+use super::document::Tls;
+use crate::watched::Stamp;
 
 /// The configuration of TLS with the present certificate.
 pub(super) struct Certificate {

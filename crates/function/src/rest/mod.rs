@@ -7,7 +7,6 @@ mod certificate;
 mod document;
 mod places;
 mod tokens;
-mod watched;
 
 use std::{io, net::TcpListener, path::Path, sync::Arc, thread, time::Duration};
 

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::watched::Stamp;
+use crate::watched::Stamp;
 
 /// Shortest token, characters: 64 bits in hexadecimal digits.
 const TOKEN_MIN: usize = 16;

@@ -5,11 +5,11 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 /// State of files: it differs after each change of their content, also where one is replaced. `None` for a file that
 /// cannot be looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stamp(Vec<Option<[i64; 4]>>);
+pub(crate) struct Stamp(Vec<Option<[i64; 4]>>);
 
 impl Stamp {
     /// The state of files now.
-    pub(super) fn of(files: &[&Path]) -> Self {
+    pub(crate) fn of(files: &[&Path]) -> Self {
         let state = |file: &&Path| {
             let data = fs::metadata(file).ok()?;
             Some([
