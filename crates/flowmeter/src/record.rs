@@ -5,7 +5,8 @@ use crate::{features::Features, tuple::Tuple};
 /// Why a record was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The flow has so many packets and goes on; its features since its first packet.
+    /// The flow has so many packets, or is [`Settings::early_after`](crate::Settings::early_after) old, and
+    /// goes on; its features since its first packet.
     Early(u64),
     /// A window has ended and the flow goes on; its features within the window.
     Window,
@@ -30,6 +31,8 @@ impl Reason {
 /// A flow, or a window of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
+    /// Number of the flow in its table, from 1: all its records have it, and no other flow.
+    pub number: u64,
     /// The flow, in its forward direction.
     pub tuple: Tuple,
     /// Why this record was made.
@@ -38,6 +41,9 @@ pub struct Record {
     pub first: u64,
     /// Time of the last one, microseconds.
     pub last: u64,
+    /// Whether the flow was seen from its beginning, as far as that can be told: not a TCP connection whose
+    /// first segment was other than a SYN. Without, forward may be the direction of the responder.
+    pub is_begun: bool,
     /// Whether flowtbag would report the flow: TCP with data after a whole handshake, or UDP in both
     /// directions.
     pub is_conversation: bool,

@@ -1,8 +1,11 @@
 //! The flows that are going on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
-use hawser_wire::ipv4::protocol::{TCP, UDP};
+use hawser_wire::{
+    ipv4::protocol::{TCP, UDP},
+    tcp::flag,
+};
 
 use crate::{
     order::{List, Order},
@@ -27,6 +30,9 @@ pub struct Settings {
     pub idle_timeout: u64,
     /// A longer time between two packets is a pause: it separates two active times.
     pub pause: u64,
+    /// A flow of fewer packets than have an early record has one at this age, if it goes on; 0: it has none. So
+    /// floods of flows of a packet each are seen before their window ends.
+    pub early_after: u64,
     /// Seed of the hash; unknown to those who send the packets.
     pub seed: u64,
 }
@@ -39,6 +45,7 @@ impl Default for Settings {
             window: 2_000_000,
             idle_timeout: 600_000_000,
             pause: 1_000_000,
+            early_after: 0,
             seed: 0,
         }
     }
@@ -60,7 +67,9 @@ pub struct Counters {
 /// A flow that goes on.
 #[derive(Debug)]
 struct Flow {
+    number: u64,
     tuple: Tuple,
+    is_begun: bool,
     all: Statistics,
     window: Statistics,
     connection: Connection,
@@ -68,9 +77,12 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(now: u64, tuple: Tuple) -> Self {
+    fn new(now: u64, number: u64, packet: &Packet) -> Self {
+        let opens = packet.flags & (flag::SYN | flag::ACK) == flag::SYN;
         Self {
-            tuple,
+            number,
+            tuple: packet.tuple,
+            is_begun: packet.tuple.protocol != TCP || opens,
             all: Statistics::new(now),
             window: Statistics::new(now),
             connection: Connection::default(),
@@ -99,6 +111,8 @@ impl Flow {
     fn record(&self, reason: Reason) -> Record {
         let statistics = if reason == Reason::Window { &self.window } else { &self.all };
         Record {
+            number: self.number,
+            is_begun: self.is_begun,
             tuple: self.tuple,
             reason,
             first: statistics.first,
@@ -114,6 +128,14 @@ impl Flow {
     }
 }
 
+/// A flow that has begun at `since` and is not yet old enough for its early record.
+#[derive(Clone, Copy, Debug)]
+struct Young {
+    since: u64,
+    id: u32,
+    number: u64,
+}
+
 /// All flows that are going on, at most [`Settings::capacity`].
 ///
 /// A full table evicts the flow that was silent longest among those heard from one side only, so that a
@@ -126,6 +148,7 @@ pub struct FlowTable {
     free: Vec<u32>,
     order: Order,
     lists: [List; 2],
+    young: VecDeque<Young>,
     window_end: u64,
     now: u64,
     counters: Counters,
@@ -142,6 +165,7 @@ impl FlowTable {
             free: Vec::new(),
             order: Order::default(),
             lists: [List::default(); 2],
+            young: VecDeque::new(),
             window_end: 0,
             now: 0,
             counters: Counters::default(),
@@ -172,7 +196,7 @@ impl FlowTable {
         let key = packet.tuple.canonical();
         let id = match self.index.get(&key) {
             Some(id) => *id,
-            None => self.begin(now, key, packet.tuple, emit),
+            None => self.begin(now, key, packet, emit),
         };
         let Some(flow) = self.flows.get_mut(id as usize).and_then(Option::as_mut) else { return };
         if now < flow.all.last {
@@ -196,6 +220,7 @@ impl FlowTable {
     /// Lets time pass: windows end, and flows that were silent for too long.
     pub fn advance(&mut self, now: u64, emit: &mut impl FnMut(Record)) {
         self.now = self.now.max(now);
+        self.end_youth(emit);
         if self.now >= self.window_end {
             self.end_window(emit);
         }
@@ -215,7 +240,13 @@ impl FlowTable {
         }
     }
 
-    fn begin(&mut self, now: u64, key: Tuple, tuple: Tuple, emit: &mut impl FnMut(Record)) -> u32 {
+    fn begin(
+        &mut self,
+        now: u64,
+        key: Tuple,
+        packet: &Packet,
+        emit: &mut impl FnMut(Record),
+    ) -> u32 {
         if self.index.len() >= self.settings.capacity.max(1) as usize
             && let Some(id) = self.oldest(0).or_else(|| self.oldest(1))
         {
@@ -227,12 +258,36 @@ impl FlowTable {
             u32::try_from(self.flows.len() - 1).unwrap_or(u32::MAX)
         });
         if let Some(slot) = self.flows.get_mut(id as usize) {
-            *slot = Some(Flow::new(now, tuple));
+            *slot = Some(Flow::new(now, self.counters.flows + 1, packet));
         }
         self.index.insert(key, id);
         self.append(0, id);
         self.counters.flows += 1;
+        if self.settings.early_after > 0 {
+            self.await_age(Young { since: now, id, number: self.counters.flows });
+        }
         id
+    }
+
+    /// Remembers a flow until it is old enough for its early record; as many as the table has places.
+    fn await_age(&mut self, young: Young) {
+        if self.young.len() >= self.settings.capacity.max(1) as usize {
+            self.young.pop_front(); // its flow was evicted, or has a record soon: others came in its stead
+        }
+        self.young.push_back(young);
+    }
+
+    /// Reports flows that are old enough, and have no early record for their packets.
+    fn end_youth(&mut self, emit: &mut impl FnMut(Record)) {
+        let early_after = self.settings.early_after;
+        while let Some(Young { id, number, .. }) =
+            self.young.pop_front_if(|young| young.since.saturating_add(early_after) <= self.now)
+        {
+            let flow = self.flow(id).filter(|flow| flow.number == number);
+            if let Some(flow) = flow.filter(|flow| flow.all.packets() < EARLY[0]) {
+                emit(flow.record(Reason::Early(flow.all.packets())));
+            }
+        }
     }
 
     /// Makes `id` the newest of its list; it was in `list`.

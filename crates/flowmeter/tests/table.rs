@@ -116,6 +116,36 @@ fn a_flood_of_random_tuples_pushes_out_no_conversation_and_is_counted_once() {
     assert!(seen.len() == 100_500 && seen.values().all(|count| *count == 1));
 }
 
+#[test]
+fn a_flow_of_few_packets_has_an_early_record_at_its_age() {
+    let settings = Settings { early_after: 100_000, ..Settings::default() };
+    let mut packets = vec![(0, packet(tuple(1, 17), 10, 0)), (10, packet(tuple(2, 17), 10, 0))];
+    packets.extend((0..8).map(|n| (20 + n, packet(tuple(3, 17), 10, 0))));
+    let (mut table, records) = records(settings, &packets);
+    assert_eq!(records.iter().map(|record| record.number).collect::<Vec<_>>(), [3]);
+    let mut aged = Vec::new();
+    table.advance(100_009, &mut |record| aged.push(record));
+    assert_eq!(aged.iter().map(|record| record.number).collect::<Vec<_>>(), [1]);
+    table.advance(200_000, &mut |record| aged.push(record));
+    let said: Vec<_> = aged.iter().map(|record| (record.number, record.reason)).collect();
+    assert_eq!(said, [(1, Reason::Early(1)), (2, Reason::Early(1))], "flow 3 had its own");
+}
+
+#[test]
+fn a_connection_met_in_mid_stream_is_not_begun() {
+    let packets = [
+        (1, packet(tuple(1, 6), 0, SYN)),
+        (2, packet(tuple(2, 6), 0, SYN | ACK)),
+        (3, packet(tuple(3, 6), 9, ACK)),
+        (4, packet(tuple(4, 17), 9, 0)),
+    ];
+    let (mut table, mut records) = records(Settings::default(), &packets);
+    table.finish(&mut |record| records.push(record));
+    records.sort_by_key(|record| record.number);
+    let begun: Vec<_> = records.iter().map(|record| record.is_begun).collect();
+    assert_eq!(begun, [true, false, false, true]);
+}
+
 /// With `--ignored`: the same with ten million tuples, and the memory that the process takes.
 #[test]
 #[ignore = "half a minute"]
@@ -168,7 +198,8 @@ proptest! {
                 packets.swap(usize::try_from(a).unwrap(), usize::try_from(b).unwrap());
             }
         }
-        let mut table = FlowTable::new(Settings { capacity, ..Settings::default() });
+        let settings = Settings { capacity, early_after: seed % 3 * 1000, ..Settings::default() };
+        let mut table = FlowTable::new(settings);
         let mut records = Vec::new();
         for (now, packet) in &packets {
             table.observe(*now, packet, &mut |record| records.push(record));
