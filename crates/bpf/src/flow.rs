@@ -95,6 +95,12 @@ impl Flow {
         self.protocol
     }
 
+    /// Differentiated services code point.
+    #[must_use]
+    pub fn dscp(&self) -> u8 {
+        self.dscp
+    }
+
     /// The bits that are set in `mask`.
     #[must_use]
     pub fn masked(&self, mask: &Self) -> Self {

@@ -28,6 +28,7 @@ pub mod switch;
 mod codes;
 mod count;
 mod drops;
+mod lasting;
 mod object;
 mod rule_tables;
 

@@ -101,7 +101,15 @@ fn hops() -> Vec<(Path, Hop, u32)> {
 }
 
 fn port(otherwise: Otherwise, classify: Option<u16>) -> Port {
-    Port { classify, otherwise, address: Some(LOCAL), mac: OWN, proxy: None, trusted: true }
+    Port {
+        classify,
+        otherwise,
+        address: Some(LOCAL),
+        mac: OWN,
+        proxy: None,
+        trusted: true,
+        mirror: false,
+    }
 }
 
 fn chain(role: Role) -> Chain {

@@ -32,7 +32,8 @@ fn chain(trusted: bool) -> Chain {
     chain.install(&[(Path { spi: 1, si: 255 }, Hop::End(end), 1)]).unwrap();
     chain.add_forwarders(&[FORWARDER].into()).unwrap();
     let (address, otherwise) = (Some(LOCAL), Otherwise::Pass);
-    let port = Port { classify: None, otherwise, address, mac: OWN, proxy: None, trusted };
+    let port =
+        Port { classify: None, otherwise, address, mac: OWN, proxy: None, trusted, mirror: false };
     chain.set_port(LOOPBACK, &port).unwrap();
     chain
 }

@@ -41,7 +41,15 @@ fn firewall(flows: u32, picks_up: bool) -> Chain {
     let role = Role { serves: true, guard, ..Role::default() };
     let mut chain = Chain::load(role).expect("this machine loads eBPF programs, as root");
     let (address, otherwise) = (None, Otherwise::Pass);
-    let port = Port { classify: None, otherwise, address, mac: MAC, proxy: None, trusted: true };
+    let port = Port {
+        classify: None,
+        otherwise,
+        address,
+        mac: MAC,
+        proxy: None,
+        trusted: true,
+        mirror: false,
+    };
     chain.set_port(LOOPBACK, &port).unwrap();
     chain.guard(&[(outwards(), Action::Allow)], Action::Deny).unwrap();
     chain

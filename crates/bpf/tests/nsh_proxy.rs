@@ -60,7 +60,15 @@ fn proxy() -> Chain {
     let mut chain = Chain::load(role).expect("this machine loads eBPF programs, as root");
     let proxy = NonZeroU16::new(1);
     let otherwise = Otherwise::Pass;
-    let port = Port { classify: None, otherwise, address: None, mac: OWN, proxy, trusted: true };
+    let port = Port {
+        classify: None,
+        otherwise,
+        address: None,
+        mac: OWN,
+        proxy,
+        trusted: true,
+        mirror: false,
+    };
     chain.set_port(LOOPBACK, &port).unwrap();
     let hops: Vec<_> = [(1, Some(2)), (2, Some(1)), (3, None)]
         .into_iter()

@@ -42,14 +42,17 @@ enum flow_kind {
 
 /* What a packet has beside its flow. */
 struct flow_headers {
-	__u32 upper; /* offset of the upper-layer header in the frame, in a first fragment too; 0: none, or not parsed */
 	__be32 id; /* of a fragment's datagram */
+	__u16 upper; /* offset of the upper-layer header in the frame, in a first fragment too; 0: none, or not parsed */
 	__u16 offset; /* of a fragment, bytes */
 	__u8 more; /* whether further fragments follow */
 	__u8 segments; /* whether there is a segment routing header (RFC 8754) */
 	__be16 type; /* EtherType behind tags; 0: opaque */
 	__u16 length; /* from the upper-layer header to the end of the packet by its IP header, bytes */
+	__u16 network; /* offset of the IP header in the frame */
 };
+
+_Static_assert(sizeof(struct flow_headers) == 16, "flow_headers: the stack of a program is short");
 
 /* The packet being parsed. */
 struct flow_packet {
@@ -162,10 +165,13 @@ static __always_inline enum flow_kind flow_ipv6(struct flow_packet *p, void *at)
 
 static __always_inline enum flow_kind flow_ip(struct flow_packet *p, void *at)
 {
+	__u64 network = at - p->data;
 	__u8 *first = at;
 
 	if ((void *)(first + 1) > p->end)
 		return FLOW_MALFORMED;
+	asm volatile("" : "+r"(network)); /* as in flow_upper */
+	p->headers->network = network;
 	switch (*first >> 4) {
 	case 4: return flow_ipv4(p, at);
 	case 6: return flow_ipv6(p, at);

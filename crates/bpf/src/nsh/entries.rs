@@ -104,6 +104,8 @@ pub struct Port {
     pub proxy: Option<NonZeroU16>,
     /// Only nodes of the domain are behind it. Without, packets with an NSH are dropped (RFC 8300 section 8).
     pub trusted: bool,
+    /// Copies of frames arrive here: a sensor observes them, and they go no further.
+    pub mirror: bool,
 }
 
 /// A class: the NSH that its packets get.

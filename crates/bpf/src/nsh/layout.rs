@@ -144,7 +144,8 @@ pub(crate) struct RawPort {
     own: [u8; 4],
     mac: [u8; 6],
     proxy: u16,
-    trusted: u32,
+    trusted: u16,
+    mirror: u16,
 }
 
 impl From<&Port> for RawPort {
@@ -162,6 +163,7 @@ impl From<&Port> for RawPort {
             mac: port.mac,
             proxy: port.proxy.map_or(0, NonZeroU16::get),
             trusted: port.trusted.into(),
+            mirror: port.mirror.into(),
         }
     }
 }

@@ -3,13 +3,13 @@
 
 mod entries;
 mod layout;
+mod sensor;
 
-use std::{collections::BTreeSet, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, mem, net::Ipv4Addr, os::fd::AsFd, time::Duration};
 
 use aya::{
     Ebpf,
-    maps::{Array, ArrayOfMaps, HashMap, MapData, PerCpuArray, RingBuf, xdp::DevMap},
-    programs::xdp::XdpLinkId,
+    maps::{Array, ArrayOfMaps, HashMap, Map, MapData, PerCpuArray, RingBuf, xdp::DevMap},
 };
 use hawser_wire::nsh::Path;
 
@@ -17,11 +17,13 @@ use self::layout::{RawClass, RawFilter, RawHop, RawPort};
 pub use self::{
     entries::{Class, Encapsulation, End, Filter, Hop, Otherwise, Port, Proxy, Target},
     layout::{HEADER_MAX, TARGETS_MAX},
+    sensor::{Observation, Observations, Observed},
 };
 use crate::{
     codes::nsh as codes,
     drops::causes,
     flow::Flow,
+    lasting,
     meter::sum,
     object::{self, Error, object},
     rule_tables::RuleTables,
@@ -36,6 +38,10 @@ pub const COUNTS: u32 = codes::NSH_COUNTS;
 pub const CLASSES_MAX: u32 = codes::NSH_CLASSES;
 /// Ports at most.
 pub const PORTS_MAX: u32 = codes::NSH_PORTS;
+/// Rings of a sensor at most.
+pub const RINGS_MAX: u32 = codes::NSH_RINGS;
+/// Names of their maps.
+const RINGS: [&str; RINGS_MAX as usize] = ["ring_0", "ring_1", "ring_2", "ring_3"];
 /// Addresses of forwarders at most.
 pub const FORWARDERS_MAX: u32 = codes::NSH_FORWARDERS;
 
@@ -50,6 +56,17 @@ pub struct Role {
     pub guard: Option<Guard>,
     /// Flows of the SFC proxy at most, with about three entries each; 0 without SFC-unaware functions.
     pub proxied: u32,
+    /// Packets are observed.
+    pub sensor: Option<Sensor>,
+}
+
+/// Rings that lead observations to user space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sensor {
+    /// How many, at most [`RINGS_MAX`]: both directions of a flow are in the same one.
+    pub rings: u32,
+    /// Size of each, bytes: a power of two, at least a page.
+    pub bytes: u32,
 }
 
 /// Connection tracking of a firewall.
@@ -185,6 +202,19 @@ pub struct Chain {
     drops: PerCpuArray<MapData, u64>,
     filter: Array<MapData, RawFilter>,
     events: Option<RingBuf<MapData>>,
+    observed: PerCpuArray<MapData, u64>,
+    ring_ids: Vec<u32>,
+    observations: Vec<Observations>,
+    /// Whether the program outlives the process.
+    lasts: bool,
+    /// Interfaces with a program that does.
+    attached: Vec<u32>,
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.detach();
+    }
 }
 
 type Hops = HashMap<MapData, u32, RawHop>;
@@ -198,7 +228,13 @@ impl Chain {
         let idle_ns = if stateful { ns(guard.idle) } else { 0 };
         let opening = if stateful { (guard.flows / 4).max(OPENING_MIN) } else { 1 };
         let fragments = if role.guard.is_some() { FRAGMENTS } else { 1 };
-        let mut object = object::loader()
+        let rings = role.sensor.map_or(0, |sensor| sensor.rings.min(RINGS_MAX));
+        let mut loader = object::loader();
+        for ring in RINGS.iter().take(rings as usize) {
+            loader.map_max_entries(ring, role.sensor.map_or(0, |sensor| sensor.bytes));
+        }
+        let mut object = loader
+            .override_global("rings", &rings, true)
             .override_global("guards", &u8::from(role.guard.is_some()), true)
             .override_global("idle_ns", &idle_ns, true)
             .override_global("tcp_idle_ns", &ns(guard.tcp_idle), true)
@@ -212,6 +248,7 @@ impl Chain {
             .override_global("forwards_oam", &u8::from(role.forwards_oam), true)
             .load(object!("nsh/nsh"))?;
         object::xdp(&mut object, PROGRAM)?.load()?;
+        let (ring_ids, observations) = open_rings(&mut object, rings)?;
         Ok(Self {
             in_force: object::map(&mut object, "in_force")?.try_into()?,
             devices: object::map(&mut object, "devices")?.try_into()?,
@@ -223,6 +260,11 @@ impl Chain {
             drops: object::per_cpu(&mut object, "drops")?,
             filter: object::array(&mut object, "filter")?,
             events: Some(object::ring(&mut object, "events")?),
+            observed: object::per_cpu(&mut object, "observed")?,
+            ring_ids,
+            observations,
+            lasts: rings > 0 && role.serves,
+            attached: Vec::new(),
             object,
         })
     }
@@ -232,9 +274,27 @@ impl Chain {
         object::add_port(&mut self.devices, number, interface)
     }
 
-    /// Attaches the program to an interface.
-    pub fn attach(&mut self, interface: u32) -> Result<XdpLinkId, Error> {
-        object::attach(&mut self.object, PROGRAM, interface)
+    /// Attaches the program to an interface. That of a sensor stays there if the process dies, and takes the place of
+    /// the one before: packets pass meanwhile.
+    pub fn attach(&mut self, interface: u32) -> Result<(), Error> {
+        if self.lasts {
+            let program = object::xdp(&mut self.object, PROGRAM)?;
+            lasting::attach(interface, program.fd()?.as_fd())?;
+            self.attached.push(interface);
+        } else {
+            object::attach(&mut self.object, PROGRAM, interface)?;
+        }
+        Ok(())
+    }
+
+    /// Detaches a program that would outlive the process.
+    pub fn detach(&mut self) {
+        for interface in mem::take(&mut self.attached) {
+            let program = object::xdp(&mut self.object, PROGRAM).ok();
+            if let Some(fd) = program.as_ref().and_then(|program| program.fd().ok()) {
+                let _ = lasting::detach(interface, fd.as_fd()); // the interface may be gone
+            }
+        }
     }
 
     /// Configures the port of an interface.
@@ -310,9 +370,47 @@ impl Chain {
         self.events.take().map(Events)
     }
 
+    /// Takes the rings of observations, once.
+    pub fn take_observations(&mut self) -> Vec<Observations> {
+        mem::take(&mut self.observations)
+    }
+
+    /// Numbers of these rings in the kernel, by which another process can open them.
+    #[must_use]
+    pub fn rings(&self) -> &[u32] {
+        &self.ring_ids
+    }
+
+    /// What became of the packets at the sensor.
+    pub fn observed(&self) -> Result<Observed, Error> {
+        let count = |kind| sum(&self.observed, kind, |a, b| a + b);
+        Ok(Observed {
+            packets: count(codes::OBSERVED_PACKETS)?,
+            lost: count(codes::OBSERVED_LOST)?,
+            other: count(codes::OBSERVED_OTHER)?,
+        })
+    }
+
     /// Runs the program on a frame (`BPF_PROG_RUN`) with the loopback interface as ingress.
     pub fn run(&self, frame: &[u8]) -> Result<(Verdict, Vec<u8>), Error> {
         object::run(&self.object, PROGRAM, frame)
+    }
+}
+
+/// The rings in use, with their numbers in the kernel.
+fn open_rings(object: &mut Ebpf, rings: u32) -> Result<(Vec<u32>, Vec<Observations>), Error> {
+    let rings = RINGS.iter().take(rings as usize).map(|ring| {
+        let map = object::map(object, ring)?;
+        Ok((ring_id(&map)?, Observations(map.try_into()?)))
+    });
+    rings.collect()
+}
+
+/// The number of a ring in the kernel.
+fn ring_id(map: &Map) -> Result<u32, Error> {
+    match map {
+        Map::RingBuf(data) => Ok(data.info()?.id()),
+        _ => Err(Error::Absent("ring of observations")),
     }
 }
 

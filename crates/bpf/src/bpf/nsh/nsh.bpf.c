@@ -21,6 +21,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "edge.h"
+#include "observe.h"
 #include "packet.h"
 #include "proxy.h"
 #include "fragments.h"
@@ -338,6 +339,8 @@ static __always_inline int serve(struct packet *p)
 		if (cause >= 0)
 			return drop(p, cause);
 	}
+	if (rings)
+		observe(p);
 	nsh->path = bpf_htonl(p->path - 1);
 	count(p, SERVED);
 	hop = find(p->path - 1);
@@ -387,6 +390,8 @@ static __always_inline int enter(struct packet *p, const struct nsh_class *class
 {
 	__u32 length = class->length & (NSH_HEADER_MAX - 1);
 
+	if (rings)
+		observe(p);
 	if (wrap(p, class->header, length, ETHERNET_OUTER + length, 0))
 		return drop(p, DROP_FAILED);
 	trace(p, STEP_CLASSIFIED, 0, 0);
@@ -540,6 +545,22 @@ static __always_inline int from_domain(struct packet *p, const struct nsh_port *
 	return on_path(p);
 }
 
+/* Copies of frames, with or without NSH, are observed and go no further. */
+static __always_inline int mirrored(struct packet *p)
+{
+	struct ethhdr *eth = p->data;
+
+	if ((void *)(eth + 1) > p->end)
+		return XDP_DROP;
+	if (eth->h_proto == bpf_htons(ETH_P_NETWORK_SERVICE)) {
+		p->offset = ETHERNET_OUTER;
+		if (check(p) >= 0)
+			p->header = 0;
+	}
+	observe(p);
+	return XDP_DROP;
+}
+
 SEC("xdp")
 int nsh(struct xdp_md *ctx)
 {
@@ -552,6 +573,8 @@ int nsh(struct xdp_md *ctx)
 	port = bpf_map_lookup_elem(&ports, &interface);
 	if (!port)
 		return XDP_PASS;
+	if (rings && port->mirror)
+		return mirrored(&p);
 	if (port->trusted) {
 		verdict = from_domain(&p, port);
 		if (verdict >= 0)

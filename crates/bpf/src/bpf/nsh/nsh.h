@@ -14,6 +14,7 @@
 #define NSH_CLASSES 1024
 #define NSH_TARGETS 16 /* instances of one function */
 #define NSH_BUCKETS 64 /* hash buckets that spread flows over instances */
+#define NSH_RINGS 4 /* readers of observations */
 #define NSH_HEADER_MAX 128 /* bytes of an NSH that is written, rounded up to a power of two for the verifier */
 
 enum nsh_encapsulation { ENCAPSULATION_ETHERNET, ENCAPSULATION_VXLAN_GPE };
@@ -81,7 +82,8 @@ struct nsh_port {
 	__be32 own; /* local address of VXLAN-GPE; 0: none */
 	__u8 mac[6]; /* its own */
 	__u16 proxy; /* number of its SFC proxy if flows identify paths; else 0 */
-	__u32 trusted; /* whether only nodes of the domain are behind it */
+	__u16 trusted; /* whether only nodes of the domain are behind it */
+	__u16 mirror; /* whether copies of frames arrive here, which are observed and dropped */
 };
 
 /* The NSH of a class. */
@@ -136,6 +138,19 @@ struct nsh_proxied {
 	__u8 header[NSH_HEADER_MAX];
 };
 
+/* What a sensor needs of a packet. */
+struct nsh_observation {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	struct flow flow; /* ports of TCP and UDP alone */
+	__u16 length; /* of the IP packet, bytes */
+	__u16 header_length; /* of IP and TCP; of IP and the length field of UDP, bytes */
+	__u8 flags; /* of TCP */
+	__u8 pad[3];
+};
+
+/* Packets at a sensor: told to user space, not told because the ring was full, not IP or malformed. */
+enum nsh_observed { OBSERVED_PACKETS, OBSERVED_LOST, OBSERVED_OTHER, OBSERVED_KINDS };
+
 enum nsh_action { ACTION_NONE, ACTION_ALLOW, ACTION_DENY }; /* NONE: no rule matches, as if denied */
 
 enum nsh_step { STEP_FORWARDED, STEP_ENDED, STEP_CLASSIFIED, STEP_SERVED, STEP_DROPPED };
@@ -160,5 +175,6 @@ _Static_assert(sizeof(struct nsh_filter) == 48, "nsh_filter");
 _Static_assert(sizeof(struct nsh_state) == 24, "nsh_state");
 _Static_assert(sizeof(struct nsh_proxied) == 24 + NSH_HEADER_MAX, "nsh_proxied");
 _Static_assert(sizeof(struct nsh_event) == 72, "nsh_event");
+_Static_assert(sizeof(struct nsh_observation) == 56, "nsh_observation");
 
 #endif
