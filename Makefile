@@ -97,7 +97,7 @@ schemas: setup ## write the JSON Schemas anew
 	for name in gateway-config gateway-status gateway-counters wan-config wan-status wan-counters \
 	    load-config load-status load-result function-config function-status function-counters \
 	    function-trace function-trace-request classifier-config classifier-counters firewall-rules srv6-proxy-config srv6-proxy-counters \
-	    ipsec-config ipsec-counters; do \
+	    ipsec-config ipsec-counters function-sensor ids-status ids-blocks ids-verdict; do \
 	  target/release/hawserd schema $$name > schemas/$$name.schema.json; \
 	done
 	./hawser schema > schemas/workflow.schema.json

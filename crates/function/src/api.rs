@@ -2,7 +2,8 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -26,7 +27,7 @@ use super::{
     },
     node::Node,
     plan::{self, Kind},
-    report::{self, Counters, Trace},
+    report::{self, Counters, Packets, Sensing, Trace},
 };
 
 /// Answer to `GET /v1/status`.
@@ -68,6 +69,9 @@ impl Status {
     }
 }
 
+/// How often a firewall looks for rules whose end has come.
+const EXPIRY_PERIOD: Duration = Duration::from_millis(500);
+
 /// What the API's handlers share.
 pub(crate) struct Api {
     kind: Kind,
@@ -92,6 +96,26 @@ impl Api {
         }
     }
 
+    /// What became of the packets at the sensor.
+    pub(crate) fn observed(&self) -> Result<Packets, Error> {
+        Ok(self.node().observed()?.into())
+    }
+
+    /// Frees the ports.
+    pub(crate) fn close(&self) {
+        self.node().close();
+    }
+
+    /// Removes the firewall rules whose end has come, for ever.
+    pub(crate) fn expire_rules(&self) {
+        loop {
+            thread::sleep(EXPIRY_PERIOD);
+            if let Err(error) = self.node().expire() {
+                tracing::error!(%error, "rules whose end has come stay in force");
+            }
+        }
+    }
+
     fn node(&self) -> MutexGuard<'_, Node> {
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +125,7 @@ impl Api {
 pub(crate) fn rules_router(api: Arc<Api>) -> Router {
     Router::new()
         .route("/v1/rules", get(rules).put(replace_rules).post(add_rule))
-        .route("/v1/rules/{id}", delete(delete_rule))
+        .route("/v1/rules/{id}", delete(delete_rule).put(put_rule))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(api)
 }
@@ -118,6 +142,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/counters", get(counters))
         .route("/v1/config", get(config).put(replace))
         .route("/v1/trace", get(trace).put(start_trace))
+        .route("/v1/sensor", get(sensing))
         .route("/metrics", get(metrics))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(api)
@@ -133,6 +158,11 @@ async fn counters(State(api): Shared) -> Result<Json<Counters>, Refusal> {
 
 async fn metrics(State(api): Shared) -> Result<String, Refusal> {
     Ok(report::prometheus(&report::counters(&api.node())?))
+}
+
+async fn sensing(State(api): Shared) -> Result<Json<Sensing>, Refusal> {
+    let node = api.node();
+    Ok(Json(Sensing { rings: node.rings().to_vec(), packets: node.observed()?.into() }))
 }
 
 async fn config(State(api): Shared) -> Json<Document> {
@@ -169,6 +199,30 @@ async fn add_rule(State(api): Shared, Json(new): Json<Value>) -> Result<Response
     Ok((StatusCode::CREATED, Json(list.rules.last().cloned())).into_response())
 }
 
+/// Replaces the rule of this number; if there is none, the new one is the first.
+async fn put_rule(
+    State(api): Shared,
+    Path(id): Path<u64>,
+    Json(mut new): Json<Value>,
+) -> Result<Json<Option<GuardRule>>, Refusal> {
+    if let Some(fields) = new.as_object_mut() {
+        let given = fields.entry("id").or_insert_with(|| json!(id));
+        if *given != json!(id) {
+            let expected = format!("{id}, as in the address, or nothing");
+            return Err(Error::from(FieldError::new("id", given.clone(), expected)).into());
+        }
+    }
+    let rule: GuardRule = typed(&new).map_err(Error::from)?;
+    let mut node = api.node();
+    let mut list = node.rules().cloned().ok_or(Refusal::NotHere)?;
+    match list.rules.iter_mut().find(|known| known.id == Some(id)) {
+        Some(known) => *known = rule,
+        None => list.rules.insert(0, rule),
+    }
+    let Json(list) = put_rules(&mut node, list)?;
+    Ok(Json(list.rules.into_iter().find(|rule| rule.id == Some(id))))
+}
+
 async fn delete_rule(State(api): Shared, Path(id): Path<u64>) -> Result<StatusCode, Refusal> {
     let mut node = api.node();
     let mut list = node.rules().cloned().ok_or(Refusal::NotHere)?;
@@ -202,7 +256,7 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
             document
                 .ports
                 .iter()
-                .map(|port| (&port.name, &port.interface, port.proxy))
+                .map(|port| (&port.name, &port.interface, port.proxy, port.mirror))
                 .collect::<Vec<_>>()
         )
     };
@@ -211,6 +265,8 @@ fn unchanged(old: &Document, new: &Document) -> Result<(), Invalid> {
         ("ports", interfaces(old), interfaces(new)),
         ("oam", json!(old.oam), json!(new.oam)),
         ("firewall", json!(old.firewall), json!(new.firewall)),
+        ("ids", json!(old.ids), json!(new.ids)),
+        ("sensor", json!(old.sensor), json!(new.sensor)),
         ("functions", json!(old.functions), json!(new.functions)),
     ];
     let changed = fields.into_iter().filter(|(_, old, new)| old != new);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     health::document::{Fail, Function},
+    ids::document::Ids,
     mac::Mac,
     rest::Rest,
 };
@@ -24,7 +25,7 @@ pub(crate) struct Document {
     #[schemars(length(min = 1, max = 107))]
     pub(crate) control: String,
     /// Interfaces on which packets arrive and leave.
-    #[schemars(length(min = 1, max = 255))]
+    #[schemars(length(max = 255))]
     pub(crate) ports: Vec<Port>,
     /// Forwarding entries: what is done with a packet at each service index of each path. A function without
     /// entries returns packets to the sender; one with entries is its own SFF on these paths.
@@ -46,6 +47,13 @@ pub(crate) struct Document {
     /// Settings of the firewall. Firewall only.
     #[serde(default)]
     pub(crate) firewall: Option<Firewall>,
+    /// Settings of the sensor. Intrusion detection only.
+    #[serde(default)]
+    pub(crate) ids: Option<Ids>,
+    /// Reports packets that enter paths here to a sensor on this machine (`ids.forwarder`), instead of copies of them. SFF
+    /// only.
+    #[serde(default)]
+    pub(crate) sensor: Option<Rings>,
     /// Functions whose health is checked. SFF only.
     #[serde(default)]
     #[schemars(length(max = 1024))]
@@ -54,6 +62,24 @@ pub(crate) struct Document {
     #[serde(default)]
     #[schemars(length(max = 16384))]
     pub(crate) service_paths: Vec<ServicePath>,
+}
+
+/// Rings that lead to a sensor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Rings {
+    /// How many: as many as the sensor has workers.
+    #[schemars(range(min = 1, max = 4))]
+    pub(crate) workers: u32,
+    /// Size of each, bytes: a power of two. An observation takes 64.
+    #[schemars(range(min = 65_536, max = 1_073_741_824))]
+    pub(crate) ring_bytes: u32,
+}
+
+impl Default for Rings {
+    fn default() -> Self {
+        Self { workers: 1, ring_bytes: 8 << 20 }
+    }
 }
 
 /// A service path and the functions it depends on, on any node.
@@ -149,6 +175,18 @@ pub(crate) struct GuardRule {
     pub(crate) flows: Flows,
     /// Action for these packets.
     pub(crate) action: Action,
+    /// Why it is there, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub(crate) note: Option<String>,
+    /// In a request: seconds after which the rule removes itself. It becomes `expires_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub(crate) lifetime_s: Option<u32>,
+    /// Time at which the rule removes itself, seconds since 1970. Without, it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 9_007_199_254_740_991_u64))]
+    pub(crate) expires_s: Option<u64>,
 }
 
 /// Action of a firewall.
@@ -181,6 +219,10 @@ pub(crate) struct Port {
     /// 5.1) and counted as `untrusted_nsh`, `untrusted_vxlan_gpe` and `untrusted_srh`.
     #[serde(default)]
     pub(crate) trusted: bool,
+    /// Copies of frames arrive here, with or without NSH, such as from a switch's mirror port. The sensor observes them,
+    /// and they go no further. Intrusion detection only.
+    #[serde(default)]
+    pub(crate) mirror: bool,
     /// What is done with frames that are on no path and match no rule.
     #[serde(default)]
     pub(crate) otherwise: Otherwise,

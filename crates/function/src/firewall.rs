@@ -5,6 +5,7 @@ use std::{
     fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use hawser_bpf::{
@@ -15,7 +16,7 @@ use hawser_daemon::config::{self, FieldError, Invalid, typed};
 use serde_json::json;
 
 use super::{
-    document::{self, Action, Firewall, GuardRules},
+    document::{Action, Firewall, GuardRule, GuardRules},
     error::Error,
     fields::within,
     plan::to_match,
@@ -45,7 +46,8 @@ impl Rules {
                 return Err(Invalid { errors }.into());
             }
         };
-        Ok(Self { file, otherwise: action(firewall.otherwise), list: numbered(list)? })
+        let list = lasting(numbered(list)?, now_s());
+        Ok(Self { file, otherwise: action(firewall.otherwise), list })
     }
 
     /// The active rules.
@@ -58,9 +60,15 @@ impl Rules {
         chain.guard(&matches(&self.list)?, self.otherwise).map_err(refused)
     }
 
-    /// Replaces the rules atomically and stores them. Nothing changes if this fails.
+    /// Whether the end of a rule has come.
+    pub(crate) fn has_expired(&self) -> bool {
+        let now_s = now_s();
+        self.list.rules.iter().any(|rule| is_expired(rule, now_s))
+    }
+
+    /// Replaces the rules atomically and stores them, without those whose end has come. Nothing changes if this fails.
     pub(crate) fn replace(&mut self, chain: &mut Chain, list: GuardRules) -> Result<(), Error> {
-        let list = numbered(list)?;
+        let list = lasting(numbered(list)?, now_s());
         let matches = matches(&list)?;
         let failed = |source| Error::File { path: self.file.clone(), source };
         let written = write_beside(&self.file, &list).map_err(failed)?;
@@ -69,6 +77,25 @@ impl Rules {
         self.list = list;
         Ok(())
     }
+}
+
+/// Time since 1970, seconds.
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn is_expired(rule: &GuardRule, now_s: u64) -> bool {
+    rule.expires_s.is_some_and(|time| time <= now_s)
+}
+
+/// Gives rules with a lifetime their end, and leaves out those whose end has come.
+fn lasting(mut list: GuardRules, now_s: u64) -> GuardRules {
+    for rule in &mut list.rules {
+        let lifetime = rule.lifetime_s.take().map(u64::from);
+        rule.expires_s = lifetime.map(|lifetime| now_s + lifetime).or(rule.expires_s);
+    }
+    list.rules.retain(|rule| !is_expired(rule, now_s));
+    list
 }
 
 /// Too many combinations are an error of the rules, not of the kernel.
@@ -121,7 +148,7 @@ fn numbered(mut list: GuardRules) -> Result<GuardRules, Invalid> {
         return Err(Invalid { errors });
     }
     let mut free = (1..).filter(|id| !seen.contains(id));
-    for rule in list.rules.iter_mut().filter(|rule: &&mut document::GuardRule| rule.id.is_none()) {
+    for rule in list.rules.iter_mut().filter(|rule: &&mut GuardRule| rule.id.is_none()) {
         rule.id = free.next();
     }
     Ok(list)
@@ -142,6 +169,22 @@ mod tests {
         assert_eq!(ids, [Some(2), Some(1), Some(3)]);
         let twice = list(&json!([{"id": 7, "action": "deny"}, {"id": 7, "action": "deny"}]));
         assert_eq!(twice.unwrap_err().errors[0].field, "rules[1].id");
+    }
+
+    #[test]
+    fn a_rule_with_a_lifetime_ends() {
+        let rules = json!([
+            {"action": "deny", "lifetime_s": 10, "note": "scan"},
+            {"action": "deny", "expires_s": 105},
+            {"action": "allow"},
+        ]);
+        let ends = |list: &GuardRules| -> Vec<_> {
+            list.rules.iter().map(|rule| (rule.lifetime_s, rule.expires_s)).collect()
+        };
+        let list = lasting(list(&rules).unwrap(), 100);
+        assert_eq!(ends(&list), [(None, Some(110)), (None, Some(105)), (None, None)]);
+        assert_eq!(ends(&lasting(list.clone(), 105)), [(None, Some(110)), (None, None)]);
+        assert_eq!(ends(&lasting(list, 110)), [(None, None)]);
     }
 
     #[test]

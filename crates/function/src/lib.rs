@@ -8,6 +8,7 @@ mod error;
 mod fields;
 mod firewall;
 mod health;
+mod ids;
 mod ipsec;
 mod mac;
 mod node;
@@ -15,17 +16,26 @@ mod plan;
 mod report;
 mod rest;
 mod srv6;
+mod watched;
 
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
+    thread,
 };
 
 use anyhow::Context;
 use clap::Subcommand;
 use hawser_daemon::{config::load, control, failure::Failure, schema};
 
-use self::{api::Api, error::Error, health::Monitor, node::Node, plan::Kind};
+use self::{
+    api::Api,
+    error::Error,
+    health::Monitor,
+    ids::{Opened, Sensor, Threads, api::Served},
+    node::Node,
+    plan::Kind,
+};
 
 /// Schemas of this role.
 pub const SCHEMAS: &[schema::Entry] = &[
@@ -34,9 +44,13 @@ pub const SCHEMAS: &[schema::Entry] = &[
     ("firewall-rules", schema::of::<document::GuardRules>),
     ("function-config", schema::of::<document::Document>),
     ("function-counters", schema::of::<report::Counters>),
+    ("function-sensor", schema::of::<report::Sensing>),
     ("function-status", schema::of::<api::Status>),
     ("function-trace", schema::of::<report::Trace>),
     ("function-trace-request", schema::of::<document::TraceRequest>),
+    ("ids-blocks", schema::of::<ids::api::Blocks>),
+    ("ids-status", schema::of::<ids::api::Status>),
+    ("ids-verdict", schema::of::<ids::api::Verdict>),
     ("ipsec-config", schema::of::<ipsec::document::Document>),
     ("ipsec-counters", schema::of::<ipsec::api::Report>),
     ("srv6-proxy-config", schema::of::<srv6::document::Document>),
@@ -53,6 +67,8 @@ Examples:
        -d '{\"events\": 20, \"spi\": 1}' http://sff/v1/trace
   curl --unix-socket sff.sock http://sff/v1/trace
   hawserd function firewall --config fw.json
+  hawserd function ids --config ids.json
+  curl --unix-socket ids.sock http://ids/v1/blocks
   curl --cacert ca.pem -H 'authorization: Bearer TOKEN' -H 'content-type: application/json' -X POST \\
        -d '{\"source\": \"10.9.0.0/16\", \"action\": \"deny\"}' https://192.0.2.7:8443/v1/rules
 ";
@@ -73,6 +89,8 @@ enum Command {
     Forwarder(File),
     /// A function that passes the packets its rules allow; rules are set through a REST API
     Firewall(File),
+    /// A function that observes flows, and blocks malicious ones at a firewall
+    Ids(File),
     /// Maintains the kernel's routing rules of chains according to the health of their functions
     Classifier(ClassifierFile),
     /// One end of an IPsec tunnel: strongSwan negotiates keys, this process encrypts and decrypts packets
@@ -129,6 +147,7 @@ impl Kind {
             Self::Sff => "sff",
             Self::Forwarder => "forwarder",
             Self::Firewall => "firewall",
+            Self::Ids => "ids",
         }
     }
 }
@@ -139,6 +158,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Command::Sff(file) => (Kind::Sff, file),
         Command::Forwarder(file) => (Kind::Forwarder, file),
         Command::Firewall(file) => (Kind::Firewall, file),
+        Command::Ids(file) => (Kind::Ids, file),
         Command::Classifier(file) => return classifier::run(&file.config, file.check),
         Command::Ipsec(file) => return ipsec::run(&file.config, file.check),
         Command::Srv6Proxy(file) => return srv6::run(&file.config, file.check),
@@ -151,20 +171,46 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let rest = plan.document.firewall.as_ref().and_then(|firewall| firewall.rest.as_ref());
     let rest = rest.map(rest::Api::open).transpose();
     let rest = rest.map_err(|error| Error::from(error).into_failure(&file.config))?;
-    let node = Node::open(kind, plan).map_err(|error| error.into_failure(&file.config))?;
-    let (stop, stopped) = mpsc::channel();
+    let sensor = plan.document.ids.as_ref().map(Opened::new).transpose();
+    let sensor = sensor.map_err(|error| Error::from(error).into_failure(&file.config))?;
+    let mut node = Node::open(kind, plan).map_err(|error| error.into_failure(&file.config))?;
+    let sensor = sensor.map(|opened| opened.start(node.take_observations())).transpose();
+    let sensor = sensor.map_err(|error| Error::from(error).into_failure(&file.config))?;
     let monitor = Monitor::new(&node.plan().document.functions);
     let api = Api::new(kind, node, monitor.clone());
     let updated = Arc::clone(&api);
     monitor.start(move || updated.avoid_down()).context("health checks")?;
+    if kind == Kind::Firewall {
+        let expiring = Arc::clone(&api);
+        let expiry = thread::Builder::new().name("expiry".into());
+        expiry.spawn(move || expiring.expire_rules()).context("expiry of rules")?;
+    }
     let serving = rest.map(|rest| rest.serve(api::rules_router(Arc::clone(&api))));
     serving.transpose().context("REST API")?;
-    let router = api::router(Arc::clone(&api)).merge(api::rules_router(api));
+    Ok(serve(listener, api, sensor)?)
+}
+
+/// Serves the control API until a signal, and ends the sensor.
+fn serve(
+    listener: control::Listener,
+    api: Arc<Api>,
+    sensor: Option<(Sensor, Threads)>,
+) -> anyhow::Result<()> {
+    let (stop, stopped) = mpsc::channel();
+    let mut router = api::router(Arc::clone(&api)).merge(api::rules_router(Arc::clone(&api)));
+    let sensor = sensor.map(|(sensor, threads)| (Served::new(Arc::clone(&api), sensor), threads));
+    if let Some((served, _)) = &sensor {
+        router = router.merge(ids::api::router(Arc::clone(served)));
+    }
     let ends = move || {
         let _ = stop.send(()); // fails only if the process is ending already
     };
     let server = control::serve(listener, router, ends).context("control API")?;
     let _ = stopped.recv(); // an error means that the thread has ended, which ends the process, too
     server.stop();
+    api.close();
+    if let Some((served, threads)) = sensor {
+        served.stop(threads);
+    }
     Ok(())
 }

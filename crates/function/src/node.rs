@@ -3,14 +3,15 @@
 use std::{collections::HashMap, io, time::Duration};
 
 use hawser_bpf::nsh::{
-    self as bpf, Chain, Class, Count, Drops, Event, Events, Filter, Guard, Role,
+    self as bpf, Chain, Class, Count, Drops, Event, Events, Filter, Guard, Observations, Observed,
+    Role, Sensor,
 };
 use hawser_daemon::config::{FieldError, Invalid};
 use hawser_netdev::interface;
 use hawser_wire::nsh::Path;
 
 use super::{
-    document::{Firewall, GuardRules, Oam, Port, TraceRequest},
+    document::{Document, Firewall, GuardRules, Oam, Port, Rings, TraceRequest},
     error::Error,
     firewall::Rules,
     health::Down,
@@ -58,7 +59,8 @@ impl Node {
         let guard = plan.document.firewall.as_ref().map(tracking);
         let flows = |port: &Port| port.proxy.is_some();
         let proxied = if plan.document.ports.iter().any(flows) { PROXIED_FLOWS } else { 0 };
-        let mut chain = Chain::load(Role { serves, forwards_oam, guard, proxied })?;
+        let sensor = sensor(&plan.document);
+        let mut chain = Chain::load(Role { serves, forwards_oam, guard, proxied, sensor })?;
         for (number, index) in (0..).zip(&indices) {
             chain.add_port(number, *index)?;
         }
@@ -139,6 +141,14 @@ impl Node {
         Ok(Some(rules.list()))
     }
 
+    /// Removes the firewall rules whose end has come.
+    pub(crate) fn expire(&mut self) -> Result<(), Error> {
+        let Some(rules) = self.rules.as_mut().filter(|rules| rules.has_expired()) else {
+            return Ok(());
+        };
+        rules.replace(&mut self.chain, rules.list().clone())
+    }
+
     fn index(&mut self, what: Counted) -> Result<u32, Error> {
         let next = u32::try_from(self.counts.len() + 1).unwrap_or(bpf::COUNTS);
         if let Some(known) = self.counts.get(&what) {
@@ -169,6 +179,26 @@ impl Node {
         Ok(self.chain.count(SERVED)?)
     }
 
+    /// Frees the ports of a program that would outlive the process.
+    pub(crate) fn close(&mut self) {
+        self.chain.detach();
+    }
+
+    /// Takes the rings of the sensor, once.
+    pub(crate) fn take_observations(&mut self) -> Vec<Observations> {
+        self.chain.take_observations()
+    }
+
+    /// Numbers of the sensor's rings in the kernel.
+    pub(crate) fn rings(&self) -> &[u32] {
+        self.chain.rings()
+    }
+
+    /// What became of the packets at the sensor.
+    pub(crate) fn observed(&self) -> Result<Observed, Error> {
+        Ok(self.chain.observed()?)
+    }
+
     /// Packets dropped, by cause.
     pub(crate) fn drops(&self) -> Result<Drops, Error> {
         Ok(self.chain.drops()?)
@@ -196,6 +226,14 @@ impl Node {
         let gone = leaves.then(|| name(usize::try_from(event.port).ok())).flatten();
         (name(came).unwrap_or_default(), gone)
     }
+}
+
+/// The rings of a sensor: its own, or those of one in another process.
+fn sensor(document: &Document) -> Option<Sensor> {
+    let own = document.ids.as_ref().filter(|ids| ids.forwarder.is_none());
+    let own = own.map(|ids| Sensor { rings: ids.flows.workers, bytes: ids.flows.ring_bytes });
+    let other = |rings: &Rings| Sensor { rings: rings.workers, bytes: rings.ring_bytes };
+    own.or_else(|| document.sensor.as_ref().map(other))
 }
 
 fn tracking(firewall: &Firewall) -> Guard {

@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Forwarder,
     /// A function that passes what its rules allow.
     Firewall,
+    /// A function that observes flows.
+    Ids,
 }
 
 /// Service headers, each with the position on a path that it contains.
@@ -74,6 +76,11 @@ pub(crate) fn parse(kind: Kind, value: &Value) -> Result<Plan, Invalid> {
         ));
     }
     errors.extend(check_firewall(kind, &document));
+    if document.ports.is_empty() && kind != Kind::Ids {
+        errors.push(FieldError::new("ports", json!([]), "at least one port"));
+    }
+    errors.extend(check_ids(kind, &document));
+    errors.extend(check_rings(kind, &document));
     errors.extend(check_proxies(kind, &document));
     errors.extend(trust::check(kind != Kind::Sff, &document));
     errors.extend(check_health(kind, &document));
@@ -132,6 +139,7 @@ impl Plan {
                 mac: interface.mac,
                 proxy: NonZeroU16::new(number).filter(|_| port.proxy == Some(Proxy::Flows)),
                 trusted: port.trusted,
+                mirror: port.mirror,
             })
             .collect()
     }
@@ -146,6 +154,38 @@ fn check_firewall(kind: Kind, document: &Document) -> Option<FieldError> {
         }
         _ => None,
     }
+}
+
+fn check_ids(kind: Kind, document: &Document) -> Vec<FieldError> {
+    let mirrors = document.ports.iter().enumerate().filter(|(_, port)| port.mirror);
+    match (&document.ids, kind == Kind::Ids) {
+        (Some(ids), true) => {
+            let is_misplaced = ids.forwarder.is_some() != document.ports.is_empty();
+            let expected = "ports, or `ids.forwarder` and no port";
+            let misplaced = || FieldError::new("ports", json!(document.ports.len()), expected);
+            ids.check().into_iter().chain(is_misplaced.then(misplaced)).collect()
+        }
+        (None, true) => vec![FieldError::new("ids", Value::Null, "the sensor's settings")],
+        (Some(ids), false) => {
+            vec![FieldError::new("ids", json!(ids), "nothing: only intrusion detection has this")]
+        }
+        (None, false) => mirrors
+            .map(|(at, _)| {
+                let place = format!("ports[{at}].mirror");
+                FieldError::new(&place, true, "false: only intrusion detection has mirror ports")
+            })
+            .collect(),
+    }
+}
+
+fn check_rings(kind: Kind, document: &Document) -> Option<FieldError> {
+    let rings = document.sensor.as_ref()?;
+    if kind != Kind::Sff {
+        return Some(FieldError::new("sensor", json!(rings), "nothing: only an sff has this"));
+    }
+    let place = "sensor.ring_bytes";
+    (!rings.ring_bytes.is_power_of_two())
+        .then(|| FieldError::new(place, rings.ring_bytes, "a power of two"))
 }
 
 fn check_proxies(kind: Kind, document: &Document) -> Option<FieldError> {

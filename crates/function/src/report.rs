@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use hawser_bpf::nsh::{Count, Event, Step};
+use hawser_bpf::nsh::{Count, Event, Observed, Step};
 use hawser_daemon::control;
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -10,7 +10,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     error::Error,
@@ -29,6 +29,34 @@ pub(crate) struct Counters {
     pub(crate) served: Tally,
     /// Packets dropped, by cause.
     pub(crate) drops: BTreeMap<&'static str, u64>,
+}
+
+/// Packets at a sensor. All were forwarded like any others.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Packets {
+    /// Packets that were reported to the sensor's workers.
+    pub(crate) observed: u64,
+    /// Packets that no worker knows of, since its ring was full.
+    pub(crate) lost: u64,
+    /// Packets that are not IP, or malformed.
+    pub(crate) other: u64,
+}
+
+impl From<Observed> for Packets {
+    fn from(observed: Observed) -> Self {
+        let Observed { packets, lost, other } = observed;
+        Self { observed: packets, lost, other }
+    }
+}
+
+/// The way to the observations of a forwarder, for a sensor in another process.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "hawserd function sensor")]
+pub(crate) struct Sensing {
+    /// Numbers of the rings in the kernel; none without a sensor.
+    pub(crate) rings: Vec<u32>,
+    /// What became of packets.
+    pub(crate) packets: Packets,
 }
 
 /// Packets at a position of a path.

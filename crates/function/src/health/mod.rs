@@ -14,5 +14,6 @@ mod table;
 pub(crate) use self::table::{Health, Place};
 pub(crate) use self::{
     monitor::Monitor,
+    probe::http,
     table::{Down, Verdict, check_functions, check_names},
 };

@@ -37,7 +37,9 @@ pub(super) fn check(is_function: bool, document: &Document) -> Vec<FieldError> {
 fn lacking(is_function: bool, document: &Document) -> BTreeSet<&str> {
     let used: BTreeSet<_> =
         document.hops.iter().flat_map(|hop| &hop.to).map(|target| target.port.as_str()).collect();
-    let alone = is_function && !document.ports.iter().any(|port| port.trusted);
+    let alone = is_function
+        && !document.ports.is_empty()
+        && !document.ports.iter().any(|port| port.trusted || port.mirror);
     let needs = |port: &&Port| used.contains(port.name.as_str()) || alone;
     let ports = document.ports.iter().filter(|port| !port.trusted && port.proxy.is_none());
     ports.filter(needs).map(|port| port.name.as_str()).collect()

@@ -2,7 +2,7 @@
 
 mod control;
 mod forwarding;
-mod http;
+pub(crate) mod http;
 mod process;
 
 use std::{future::pending, net::SocketAddr};
