@@ -216,7 +216,7 @@ class FunctionHealth(Answer):
 class FunctionStatus(DaemonStatus):
     """State of a part of service chains."""
 
-    role: Literal["sff", "classifier", "forwarder", "firewall", "srv6-proxy", "ipsec"]
+    role: Literal["sff", "classifier", "forwarder", "firewall", "ids", "srv6-proxy", "ipsec"]
     functions: tuple[FunctionHealth, ...] = ()
     """Health of the functions that it checks."""
 

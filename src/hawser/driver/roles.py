@@ -16,7 +16,7 @@ from typing import Final, Literal
 from hawser.driver.base import DriverError
 from hawser.overlay.config.base import Configuration
 from hawser.overlay.config.classifier import ClassifierConfig
-from hawser.overlay.config.function import FirewallConfig, ForwarderConfig, SffConfig
+from hawser.overlay.config.function import FirewallConfig, ForwarderConfig, IdsConfig, SffConfig
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.config.ipsec import IpsecConfig
 from hawser.overlay.config.openflow import ControllerConfig
@@ -92,6 +92,7 @@ ROLES: Final[Mapping[Role, RoleEntry]] = {
     "classifier": _function("classifier", ClassifierConfig),
     "forwarder": _function("forwarder", ForwarderConfig, traced=True),
     "firewall": _function("firewall", FirewallConfig, traced=True),
+    "ids": _function("ids", IdsConfig, traced=True),
     "srv6-proxy": _function("srv6-proxy", Srv6ProxyConfig),
     "ipsec": _function("ipsec", IpsecConfig),
 }

@@ -187,9 +187,9 @@ def write_config(directory: Path, name: str, config: Configuration) -> Path:
     return path
 
 
-def write_file(path: Path, content: Model) -> None:
-    """Save a file that a daemon reads, as JSON."""
-    _replace(path, content.model_dump_json())
+def write_file(path: Path, content: Model | str) -> None:
+    """Save a file that a daemon reads: a text as it is, anything else as JSON."""
+    _replace(path, content if isinstance(content, str) else content.model_dump_json())
 
 
 def recorded_processes(directory: Path) -> tuple[ProcessRecord, ...]:

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints
 
 from hawser.spec.match import Match
 from hawser.spec.model import Model, Name
+from hawser.spec.units import Duration
 
 MAX_FUNCTIONS = 64
 """Instances of functions in one workflow."""
@@ -39,6 +40,8 @@ class FunctionKind(StrEnum):
     """Forwards them."""
     FIREWALL = "firewall"
     """Forwards those that its rules allow."""
+    IDS = "ids"
+    """Forwards them, and has a firewall block malicious flows."""
     PROXY = "proxy"
     """An SFC-unaware program, or what it configures in its kernel, behind an SFC proxy."""
     ROUTER = "router"
@@ -107,6 +110,36 @@ class Action(StrEnum):
     DENY = "deny"
 
 
+class BlockScope(StrEnum):
+    """What a block of a malicious flow covers."""
+
+    FLOW = "flow"
+    """The flow alone."""
+    PAIR = "pair"
+    """All packets from its source to its destination."""
+    SOURCE = "source"
+    """All packets from its source."""
+
+
+class Detection(Model):
+    """How an intrusion detection sensor judges flows, and what it does about malicious ones."""
+
+    model: Annotated[str, Field(min_length=1)] | None = None
+    """File of the model beside the workflow, as `hawser ids train` writes it. Without one, flows
+    are only recorded."""
+    firewall: Name | None = None
+    """The firewall at the same node, with `rest`, that blocks malicious flows. Without one, blocks
+    are only reported."""
+    scope: BlockScope = BlockScope.SOURCE
+    """What a block covers."""
+    lifetime: Duration = Duration(300)
+    """Time for which a block holds, renewed while the attack goes on."""
+    per_minute: Annotated[int, Field(ge=0, le=6000)] = 60
+    """Blocks in a minute at most."""
+    allow: Annotated[tuple[IPv4Network, ...], Field(max_length=65_536)] = ()
+    """Prefixes of sources that are never blocked."""
+
+
 class FirewallRule(Match):
     """A rule of a firewall; it matches packets that have all its properties."""
 
@@ -163,6 +196,8 @@ class Function(Model):
     rest: Annotated[int, Field(ge=1, le=65535)] | None = None
     """TCP port at which the rules of a firewall can be set over HTTPS, with the lab's certificates
     and a token. Without it, only through its control socket."""
+    detection: Detection | None = None
+    """How an ids judges flows. Default: it only records them."""
     proxy: Proxy | None = None
     """With `srv6`, the SR proxy of a function that does not support it. Without a proxy the
     function is itself a segment."""

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from hawser.spec import check, expansion, shorthand, trace
+from hawser.spec import check, expansion, inline, shorthand
 from hawser.spec.check import result
 from hawser.spec.check.published import published
 from hawser.spec.document import EVERYTHING, HEADER, SCENARIO, Compared, Header
@@ -129,7 +129,7 @@ class _Loader:
         changed = shorthand.nodes_as_table(changed, self._problems)
         tree = self._renames.scenario(self._substituted(changed, SCENARIO))
         tree = shorthand.scenario(tree, self._problems)
-        tree = trace.inlined(tree, self._beside, self._problems)
+        tree = inline.inlined(tree, self._beside, self._problems)
         tree, issues = expansion.expanded(tree)
         judged = tree.without("topology") if issues else tree  # without its cloud's parts
         scenario, more = validate(Scenario, tree)

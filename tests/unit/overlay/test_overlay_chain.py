@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from overlay_text import emitted
+from pydantic_core import to_jsonable_python
 from spec_files import loaded, mistakes
 
 from documents import Document, parsed, planned, with_
@@ -325,7 +326,7 @@ class TestTwoNodes:
         firewall: Any = emitted(daemon)["firewall"]
         assert firewall["otherwise"] == "deny"
         assert firewall["remember"]
-        files = {name: rules.model_dump(mode="json") for name, rules in daemon.files.items()}
+        files = {name: to_jsonable_python(rules) for name, rules in daemon.files.items()}
         assert files == {
             firewall["rules_file"]: {
                 "rules": [

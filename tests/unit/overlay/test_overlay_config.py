@@ -46,6 +46,7 @@ FORMS: dict[str, tuple[type[BaseModel], ...]] = {
         function.SffConfig,
         function.ForwarderConfig,
         function.FirewallConfig,
+        function.IdsConfig,
     ),
     "firewall-rules": (function.FirewallRules,),
     "srv6-proxy-config": (srv6_proxy.Srv6ProxyConfig,),
@@ -58,6 +59,7 @@ SCHEMA_OF_ROLE = {
     "sff": "function-config",
     "forwarder": "function-config",
     "firewall": "function-config",
+    "ids": "function-config",
 }
 FILES = {path.stem: path for path in WORKFLOWS}
 

@@ -1,6 +1,7 @@
 """Configurations of `hawserd function` with NSH (schemas/function-config.schema.json).
 
-Forwarder of chains (SFF), forwarding function and firewall: one format, of which each uses a part.
+Forwarder of chains (SFF), forwarding function, firewall and sensor: one format, of which each uses
+a part.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hawser.overlay.config.base import (
     omit,
 )
 from hawser.overlay.config.health import Fail, Function
-from hawser.spec.chain import Action
+from hawser.spec.chain import Action, BlockScope
 
 FIRST_INDEX = 255
 """Service index at the first function (RFC 8300 section 2.3)."""
@@ -49,6 +50,8 @@ class Port(Part):
     """Address of VXLAN-GPE tunnels that end here."""
     trusted: Annotated[bool, omit(value=False)] = False
     """Whether only forwarders and functions are behind it: packets with NSH are accepted."""
+    mirror: Annotated[bool, omit(value=False)] = False
+    """Whether copies of frames arrive here, for a sensor."""
     otherwise: Annotated[Literal["pass", "drop"] | ToPort, omit("pass")] = "pass"
     """What becomes of packets that are no chain's."""
     queued: Annotated[bool, omit(value=False)] = False
@@ -168,11 +171,20 @@ class ServicePath(Part):
     functions: tuple[str, ...]
 
 
+class Rings(Part):
+    """Rings that lead from a forwarder to a sensor."""
+
+    workers: int = 1
+    ring_bytes: int = 8 << 20
+
+
 class SffConfig(FunctionConfig):
     """A forwarder of chains, with their classifier's rules."""
 
     rules: tuple[Rule, ...] = ()
     hops: tuple[Hop, ...] = ()
+    sensor: Annotated[Rings | None, OMIT_NONE] = None
+    """Reports packets that enter paths to a sensor on the same machine."""
     functions: Annotated[tuple[Function, ...], OMIT_EMPTY] = ()
     """Functions whose health is checked."""
     service_paths: Annotated[tuple[ServicePath, ...], OMIT_EMPTY] = ()
@@ -226,11 +238,83 @@ class FirewallConfig(FunctionConfig):
     firewall: Firewall
 
 
+class Records(Part):
+    """Log of a sensor's flow records."""
+
+    folder: Place
+    file_bytes: int = 16 << 20
+    files: int = 16
+
+
+class Flows(Part):
+    """How a sensor meters flows."""
+
+    workers: int = 1
+    ring_bytes: int = 8 << 20
+    capacity: int = 1 << 16
+    window_ms: int = 2000
+    idle_s: int = 600
+    early_ms: int = 50
+
+
+class Trust(Part):
+    """How the certificate of a server is verified."""
+
+    authority: Place
+    name: str
+
+
+class RestClient(Part):
+    """A firewall, by its REST API."""
+
+    address: str
+    token_file: Place
+    tls: Annotated[Trust | None, OMIT_NONE] = None
+
+
+class Verdicts(Part):
+    """What is done with malicious flows."""
+
+    firewalls: tuple[RestClient, ...]
+    blocks_file: Place
+    """Blocks, which the sensor stores across restarts."""
+    scope: BlockScope = BlockScope.SOURCE
+    lifetime_s: int = 300
+    per_minute: int = 60
+    blocks_max: int = 4096
+    allow: tuple[str, ...] = ()
+    """Prefixes of sources that are never blocked."""
+    dry_run: bool = False
+
+
+class Ids(Part):
+    """What a sensor does."""
+
+    forwarder: Annotated[Place | None, OMIT_NONE] = None
+    """Control socket of the forwarder whose packets it observes; then it has no ports."""
+    model: Annotated[Place | None, OMIT_NONE] = None
+    records: Annotated[Records | None, OMIT_NONE] = None
+    flows: Annotated[Flows, omit(Flows())] = Flows()
+    verdicts: Annotated[Verdicts | None, OMIT_NONE] = None
+
+
+class IdsConfig(FunctionConfig):
+    """An intrusion detection sensor."""
+
+    ids: Ids
+
+
 class FirewallRule(Conditions):
     """Allows or denies packets that look so."""
 
     id: Annotated[int | None, OMIT_NONE] = None
     action: Action
+    note: Annotated[str | None, OMIT_NONE] = None
+    """Why it is there, for people."""
+    lifetime_s: Annotated[int | None, OMIT_NONE] = None
+    """Seconds after which it removes itself; the firewall makes it `expires_s`."""
+    expires_s: Annotated[int | None, OMIT_NONE] = None
+    """Time at which it removes itself, seconds since 1970."""
 
 
 class FirewallRules(Part):

@@ -24,6 +24,7 @@ from hawser.overlay.config.function import (
     FirewallConfig,
     FirewallRules,
     ForwarderConfig,
+    IdsConfig,
     SffConfig,
 )
 from hawser.overlay.config.gateway import GatewayConfig
@@ -207,11 +208,12 @@ Role = Literal[
     "classifier",
     "forwarder",
     "firewall",
+    "ids",
     "srv6-proxy",
     "ipsec",
 ]
 """Role of a daemon. `openflow` is the OpenFlow controller, the others are `hawserd`'s; the last
-six take part in service chains."""
+seven take part in service chains."""
 
 DaemonConfig = (
     GatewayConfig
@@ -221,6 +223,7 @@ DaemonConfig = (
     | ClassifierConfig
     | ForwarderConfig
     | FirewallConfig
+    | IdsConfig
     | Srv6ProxyConfig
 )
 
@@ -233,7 +236,7 @@ class DaemonPlan(Model):
     name: str
     config: DaemonConfig
     """Paths in it are relative to the lab's directory: `config.placed(directory)`."""
-    files: dict[str, FirewallRules] = {}
+    files: dict[str, FirewallRules | str] = {}
     """Initial files of the daemon, by name in the lab's directory."""
 
 
@@ -288,6 +291,13 @@ class FirewallDaemon(DaemonPlan):
     config: FirewallConfig
 
 
+class IdsDaemon(DaemonPlan):
+    """An intrusion detection sensor."""
+
+    role: Literal["ids"] = "ids"
+    config: IdsConfig
+
+
 class Srv6ProxyDaemon(DaemonPlan):
     """The SR proxy of an SR-unaware function."""
 
@@ -303,6 +313,7 @@ Daemon = Annotated[
     | ClassifierDaemon
     | ForwarderDaemon
     | FirewallDaemon
+    | IdsDaemon
     | Srv6ProxyDaemon,
     Field(discriminator="role"),
 ]

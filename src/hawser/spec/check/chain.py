@@ -18,7 +18,7 @@ from hawser.spec.chain import (
     instances,
     proxy_name,
 )
-from hawser.spec.check.function import adjacent, own, pairs, program_texts
+from hawser.spec.check.function import adjacent, own, pairs, program_texts, sensors
 from hawser.spec.check.match import match
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
@@ -63,6 +63,7 @@ def functions(functions: Mapping[str, Function], topology: Topology) -> Iterator
         yield from own(loc, function)
     yield from program_texts(functions, topology)
     yield from pairs(functions)
+    yield from sensors(functions)
 
 
 def _nodes_of(name: str, function: Function) -> Iterator[str]:

@@ -18,6 +18,7 @@ _OF = MappingProxyType(
         "otherwise": FunctionKind.FIREWALL,
         "stateful": FunctionKind.FIREWALL,
         "rest": FunctionKind.FIREWALL,
+        "detection": FunctionKind.IDS,
         "command": FunctionKind.PROXY,
         "setup": FunctionKind.PROXY,
         "files": FunctionKind.PROXY,
@@ -47,7 +48,29 @@ def own(loc: Loc, function: Function) -> Iterator[Issue]:
 
 
 def _said(kind: FunctionKind) -> str:
-    return "function of kind ipsec" if kind is FunctionKind.IPSEC else kind.value
+    spoken = kind not in (FunctionKind.IPSEC, FunctionKind.IDS)
+    return kind.value if spoken else f"function of kind {kind}"
+
+
+def sensors(functions: Mapping[str, Function]) -> Iterator[Issue]:
+    """Check that sensors have firewalls that they can tell what to block."""
+    for name, function in functions.items():
+        wanted = function.detection.firewall if function.detection else None
+        if wanted is None:
+            continue
+        loc: Loc = ("functions", name, "detection", "firewall")
+        other = functions.get(wanted)
+        if other is None or other.kind is not FunctionKind.FIREWALL:
+            known = [each for each, f in functions.items() if f.kind is FunctionKind.FIREWALL]
+            yield Issue(loc, near(known, wanted, "firewall"))
+        elif other.rest is None:
+            yield Issue(loc, f"found {wanted}, which has no rest, expected one with it")
+        elif other.node != function.node:
+            message = f"found {wanted}, which is at {other.node}, expected one at {function.node}"
+            yield Issue(loc, message)
+        if function.detection and function.detection.model is None:
+            message = "found a firewall without a model, expected both or neither"
+            yield Issue(loc, message)
 
 
 def texts(function: Function) -> Iterator[tuple[Loc, str]]:

@@ -112,7 +112,9 @@ def checks(layout: Layout, name: str) -> bool:
 
 def _checks(layout: Layout, name: str, instance: Instance) -> Iterator[Check]:
     function = instance.function
-    if not function.kind.sfc_unaware and layout.steering_of(name) is Steering.NSH:
+    # A sensor's packets pass on in the kernel when its daemon is dead.
+    aware = not function.kind.sfc_unaware and function.kind is not FunctionKind.IDS
+    if aware and layout.steering_of(name) is Steering.NSH:
         yield _control(PurePosixPath(f"{instance.name}.sock"))
     if function.kind is FunctionKind.PROXY and function.command:
         yield Check(by=ByProcess(process=PidFile(pid_file=pid_file(instance.name))))

@@ -32,12 +32,12 @@ from hawser.overlay.config.function import (
     VxlanGpe,
 )
 from hawser.overlay.config.function import ServicePath as CheckedPath
-from hawser.overlay.lab.chain import health
+from hawser.overlay.lab.chain import health, ids
 from hawser.overlay.lab.chain.additions import Additions
 from hawser.overlay.lab.chain.edge import inside, steered_legs
 from hawser.overlay.lab.chain.layout import OWN_PORT, Instance, Layout, SteeredChain
 from hawser.overlay.lab.chain.routes import matches
-from hawser.overlay.lab.plan import FirewallDaemon, ForwarderDaemon, SffDaemon
+from hawser.overlay.lab.plan import FirewallDaemon, ForwarderDaemon, IdsDaemon, SffDaemon
 from hawser.spec.chain import Action, FunctionKind, Steering
 from hawser.spec.match import PROTOCOLS, Match
 from hawser.spec.service_path import ServicePath
@@ -59,7 +59,9 @@ def steer(layout: Layout, added: Additions) -> None:
     for name in dict.fromkeys(name for _, _, sfp in found for name in sfp.functions):
         for each in layout.instances[name]:
             if not each.function.kind.sfc_unaware:
-                added.daemons.append(_function(each))
+                added.daemons.append(_function(layout, each))
+    for instance, route in ids.routes(layout):
+        added.routes[instance.name].append(route)
 
 
 def _ports(layout: Layout, added: Additions, node: str) -> None:
@@ -251,9 +253,11 @@ def _tunnel(layout: Layout, leg: tuple[WayHop, ...]) -> Target:
     return Target(port=first.port, mac=layout.mac(first.neighbour), vxlan_gpe=tunnel)
 
 
-def _function(instance: Instance) -> ForwarderDaemon | FirewallDaemon:
+def _function(layout: Layout, instance: Instance) -> ForwarderDaemon | FirewallDaemon | IdsDaemon:
     name, spec = instance.name, instance.function
     ports = (Port(name=OWN_PORT, interface=OWN_PORT, trusted=True),)
+    if spec.kind is FunctionKind.IDS:
+        return ids.daemon(layout, instance, ports)
     if spec.kind is FunctionKind.FORWARDER:
         config = ForwarderConfig(control=_control(name), ports=ports)
         return ForwarderDaemon(node=name, name=name, config=config)

@@ -1,0 +1,50 @@
+"""Files beside a workflow, whose content is put where their names stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hawser.spec.errors import Problems
+from hawser.spec.shorthand import at
+from hawser.spec.tree import Scalar, Table, Tree
+
+TRACES = (
+    ("topology", "links", "*"),
+    ("topology", "internet", "path"),
+    ("topology", "internet", "ports", "*"),
+    ("topology", "internet", "paths", "*"),
+)
+"""What may have traces (`spec.trace`)."""
+MODELS = ("functions", "*", "detection", "model")
+"""Where the file of a sensor's model is named."""
+MODEL_SIZE = 64 << 20
+"""Size of a model at most, bytes, as in crates/trees."""
+
+Read = Callable[[str], bytes | str]
+
+
+def inlined(tree: Table, read: Read, problems: Problems) -> Table:
+    """Put the content of trace and model files where their names stand."""
+    for place in TRACES:
+        for path in ((*place, "trace"), (*place, "reverse", "trace")):
+            tree = at(tree, path, lambda node: _content(node, read, problems, "trace"))
+    return at(tree, MODELS, lambda node: _content(node, read, problems, "model"))
+
+
+def _content(node: Tree, read: Read, problems: Problems, field: str) -> Tree:
+    if not (isinstance(node, Scalar) and isinstance(node.value, str)):
+        return node
+    try:
+        content = read(node.value)
+        text = content if isinstance(content, str) else content.decode("ascii")
+    except OSError as error:
+        problems.add(node.place, field, f"cannot read {node.value}: {error.strerror or error}")
+        return Scalar(node.place, None)
+    except UnicodeDecodeError:
+        expected = "a text of numbers" if field == "trace" else "JSON"
+        problems.add(node.place, field, f"{node.value} is not {expected}")
+        return Scalar(node.place, None)
+    if field == "model" and len(text) > MODEL_SIZE:
+        problems.add(node.place, field, f"{node.value} has more than 64 MiB")
+        return Scalar(node.place, None)
+    return Scalar(node.place, text, node.text)
