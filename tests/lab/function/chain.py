@@ -135,6 +135,12 @@ class Chain:
         self.functions[number - 1] = self._node(f"f{number}", "firewall", config)
         return self.functions[number - 1]
 
+    def sensor(self, number: int, ids: dict[str, Any]) -> Node:
+        """Make a function an intrusion detection sensor. It is not started yet."""
+        config = {**self.function(number), "ids": ids}
+        self.functions[number - 1] = self._node(f"f{number}", "ids", config)
+        return self.functions[number - 1]
+
     @property
     def _tunnels(self) -> bool:
         return self.transport == "vxlan_gpe"
