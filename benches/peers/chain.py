@@ -66,6 +66,8 @@ class Row:
     functions: Sequence[Namespace]
     sink: Namespace
     links: Sequence[Link]
+    sff: Namespace | None = None
+    """The forwarder that adds and removes the header, if there is one."""
 
     @property
     def length(self) -> int:
@@ -96,11 +98,14 @@ def hawser(program: str, row: Row) -> None:
     """`hawserd function`: each function sends frames directly to the next one."""
     for number, function in enumerate(row.functions):
         into, out = row.links[number : number + 2]
-        _forwarder(program, function, into, out, [_onward(1, 254 - number, "out", out.into)])
+        _forwarder(program, function, into, out, [onward(1, 254 - number, "out", out.into)])
 
 
-def steered(program: str, lab: Lab, length: int) -> Row:
-    """`hawserd function`: a classifying forwarder, and functions traversed in both directions."""
+def steered(program: str, lab: Lab, length: int, **tables: object) -> Row:
+    """`hawserd function`: a classifying forwarder, and functions traversed in both directions.
+
+    `tables` are further parts of the forwarder's configuration.
+    """
     gen, sff, sink = (lab.namespace(label) for label in ("gen", "sff", "sink"))
     functions = [lab.namespace(f"f{number}") for number in range(1, length + 1)]
     way = [gen, sff, *functions, *([sff] if functions else []), sink]
@@ -112,26 +117,26 @@ def steered(program: str, lab: Lab, length: int) -> Row:
     ]
     if between:
         ports |= {"out": between[0].out, "in": between[-1].into}
-        hops.append(_onward(1, 255, "out", between[0].into))
-        hops.append(_onward(2, 255, "in", between[-1].out))
+        hops.append(onward(1, 255, "out", between[0].into))
+        hops.append(onward(2, 255, "in", between[-1].out))
     rules = [{"port": "gen", "spi": 1}, {"port": "sink", "spi": 2}]
     other = {"gen": {"port": "sink"}, "sink": {"port": "gen"}}
-    _start(program, sff, "sff", ports, hops=hops, rules=rules, otherwise=other)
+    start(program, sff, "sff", ports, hops=hops, rules=rules, otherwise=other, **tables)
     for number, function in enumerate(functions):
         into, out = between[number : number + 2]
-        there = _onward(1, 254 - number, "out", out.into)
-        back = _onward(2, 255 - length + number, "in", into.out)
+        there = onward(1, 254 - number, "out", out.into)
+        back = onward(2, 255 - length + number, "in", into.out)
         _forwarder(program, function, into, out, [there, back])
-    return Row(gen, functions, sink, [first, *between, end])
+    return Row(gen, functions, sink, [first, *between, end], sff)
 
 
 def _forwarder(
     program: str, function: Namespace, into: Link, out: Link, hops: Sequence[object]
 ) -> None:
-    _start(program, function, "forwarder", {"in": into.into, "out": out.out}, hops=hops)
+    start(program, function, "forwarder", {"in": into.into, "out": out.out}, hops=hops)
 
 
-def _onward(spi: int, si: int, port: str, neighbour: Port) -> dict[str, object]:
+def onward(spi: int, si: int, port: str, neighbour: Port) -> dict[str, object]:
     """Hop that sends frames with this SPI and decremented SI on to a neighbour."""
     return {"spi": spi, "si": si, "to": [{"port": port, "mac": neighbour.mac}]}
 
@@ -141,10 +146,10 @@ def firewall(program: str, rules: int, row: Row) -> None:
     (function,), (into, out) = row.functions, row.links
     file = function.directory / "rules.json"
     file.write_text(json.dumps({"rules": [*map(_denied, range(rules - 1)), {"action": "allow"}]}))
-    hop = _onward(1, 254, "out", out.into)
+    hop = onward(1, 254, "out", out.into)
     guard = {"rules_file": str(file), "otherwise": "deny"}
     ports = {"in": into.into, "out": out.out}
-    _start(program, function, "firewall", ports, hops=[hop], firewall=guard)
+    start(program, function, "firewall", ports, hops=[hop], firewall=guard)
 
 
 def _denied(number: int) -> dict[str, object]:
@@ -160,7 +165,7 @@ def _denied(number: int) -> dict[str, object]:
     return {**hosts, **looks[number % len(looks)]}
 
 
-def _start(
+def start(
     program: str,
     namespace: Namespace,
     kind: str,
@@ -169,6 +174,7 @@ def _start(
     otherwise: Mapping[str, object] | None = None,
     **tables: object,
 ) -> Daemon:
+    """Start a function, and wait until it forwards."""
     socket = namespace.directory / "control.sock"
     known = otherwise or {}
     config = {
@@ -195,13 +201,26 @@ def _start(
 def _serves(path: Path) -> bool:
     """Whether a daemon answers. It does so only once it forwards packets."""
     try:
-        with Socket(AF_UNIX) as connection:
-            connection.settimeout(1)
-            connection.connect(str(path))
-            connection.sendall(b"GET /v1/status HTTP/1.0\r\n\r\n")
-            return b" 200 " in connection.recv(64)
+        return b" 200 " in _answer(path, "/v1/status")[:64]
     except OSError:
         return False
+
+
+def ask(socket: Path, path: str) -> bytes:
+    """What a daemon's control API says.
+
+    Raises:
+        OSError: it does not answer.
+    """
+    return _answer(socket, path).partition(b"\r\n\r\n")[2]
+
+
+def _answer(socket: Path, path: str) -> bytes:
+    with Socket(AF_UNIX) as connection:
+        connection.settimeout(1)
+        connection.connect(str(socket))
+        connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        return b"".join(iter(functools.partial(connection.recv, 1 << 16), b""))
 
 
 @contextlib.contextmanager
