@@ -128,7 +128,7 @@ def of_table(table: pa.Table, place: str) -> Records:
 
 
 def stored(path: Path) -> list[Path]:
-    """Files of a path: itself, or the Parquet files of a folder.
+    """Files of a path: itself, or the Parquet files and record logs of a folder.
 
     Of a history that Spark writes, batches that are not finished are left out.
 
