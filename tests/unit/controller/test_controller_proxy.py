@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+import uvloop
 from controller_sample import Clock, controller
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -249,6 +250,36 @@ def test_strangers_are_counted_before_tls(pki: Path) -> None:
 async def _until_none(cap: Cap) -> None:
     while cap.total:
         await asyncio.sleep(0.01)
+
+
+def test_connections_that_end_at_once_leave_nothing_behind(pki: Path) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pki / "server.pem", pki / "server.key")
+    cap, faults, made = Cap(), list[object](), list[Echo]()
+
+    class Noted(Echo):
+        def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (any transport)
+            made.append(self)
+
+    def hammer(port: int) -> None:
+        for number in range(30):
+            with socket.create_connection(("127.0.0.1", port)) as stream:
+                if number % 2:
+                    stream.sendall(b"this is not TLS")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, found: faults.append(found))
+        server = await loop.create_server(lambda: Capped(Noted(), tls, cap), "127.0.0.1", 0)
+        async with server, asyncio.timeout(60):
+            await asyncio.to_thread(hammer, server.sockets[0].getsockname()[1])
+            await asyncio.sleep(0.2)
+            await _until_none(cap)
+
+    for run in (asyncio.run, uvloop.run):
+        run(main())
+    assert not faults
+    assert not made
 
 
 def test_all_sources_together_are_limited() -> None:

@@ -55,6 +55,7 @@ class Capped(asyncio.Protocol):
         self._early: list[bytes] = []
         """What came before the other protocol had its transport."""
         self._task: asyncio.Task[None] | None = None
+        self._lost = False
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (any transport)
         """Begin TLS, or end the connection."""
@@ -76,7 +77,7 @@ class Capped(asyncio.Protocol):
             made = None
         finally:
             self._cap.leave(source)
-        if made is None:
+        if made is None or self._lost or made.is_closing():
             transport.abort()
             return
         made.set_protocol(self._inner)
@@ -84,6 +85,11 @@ class Capped(asyncio.Protocol):
         for data in self._early:
             self._inner.data_received(data)
         self._early.clear()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that the connection has ended before the other protocol had it."""
+        del exc
+        self._lost = True
 
     def data_received(self, data: bytes) -> None:
         """Keep what came with the end of the handshake."""
