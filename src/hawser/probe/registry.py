@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hawser.probe.bandwidth.passive import PassiveBandwidthProbe
 from hawser.probe.bandwidth.probe import BandwidthProbe
 from hawser.probe.base import Probe
 from hawser.probe.http import HttpProbe
@@ -29,6 +30,8 @@ def probe_for(measurement: Measurement) -> Probe:
             return PingProbe(measurement)
         case PathMtu():
             return PathMtuProbe(measurement)
+        case Bandwidth(method="passive"):
+            return PassiveBandwidthProbe(measurement)
         case Bandwidth():
             return BandwidthProbe(measurement)
         case Iperf3():

@@ -77,7 +77,9 @@ class PathMtu(Between):
 
 
 class Bandwidth(Between):
-    """Available bandwidth of an idle path by packet trains, with its error.
+    """Available bandwidth of a path with its error: of an idle one by packet trains.
+
+    Of paths between gateways that carry traffic, `from` and `to` being gateways, without sending.
 
     Gives `available_bandwidth` with its 95 % interval `available_bandwidth_low` and
     `available_bandwidth_high`, `path_capacity` (Mbit/s of frames), `estimate_error` (% of the
@@ -85,7 +87,9 @@ class Bandwidth(Between):
     """
 
     probe: Literal["bandwidth"]
-    """The tool: trains of `hawserd load`."""
+    """The tool: trains of `hawserd load`, or what gateways measure."""
+    method: Literal["trains", "passive"] = "trains"
+    """Trains on an idle path; or reading, once a second, the rates of loaded paths of gateways."""
     port: Rate
     """Declared rate of the sending port, which bounds the estimate and the trains."""
     share: Ratio = Ratio(0.01)
@@ -97,8 +101,8 @@ class Bandwidth(Between):
 
     @property
     def seconds(self) -> float:
-        """The trains and what starts them."""
-        return float(self.duration) + 2
+        """The trains and what starts them, or the readings."""
+        return float(self.duration) + (2 if self.method == "trains" else 0)
 
 
 class Protocol(StrEnum):

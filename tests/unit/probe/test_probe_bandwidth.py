@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.probe.bandwidth.capture import BODY, FILL, Frame, arrivals, frames
+from hawser.probe.bandwidth.passive import is_limit
+from hawser.probe.bandwidth.samples import samples
 from hawser.probe.base import ProbeError
-from hawser.stats.bandwidth import Train
+from hawser.stats.bandwidth import Estimate, Train
 
 TRAIN = Train(size=1250, rate=10e6, frames=4, fill_rate=20e6, fill_frames=2)
 """A frame of the body every millisecond, of the fill every half."""
@@ -88,3 +90,31 @@ def test_frames_that_were_never_sent_do_not_count() -> None:
 def test_a_train_of_which_nothing_came_is_an_error() -> None:
     with pytest.raises(ProbeError, match="nothing"):
         arrivals(TRAIN, iter(body(0)), {BODY: 4, FILL: 2})
+
+
+FULL = {"rate_bps": 10e6, "sent_bytes": 1e6, "waiting": 5000.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "limit"),
+    [
+        ({}, True),
+        ({"sent_bytes": 0.4e6}, False),
+        ({"waiting": 100.0}, False),
+        ({"rate_bps": 0.0}, False),
+        ({"rate_bps": 30e6}, False),
+    ],
+)
+def test_a_path_limits_its_traffic(change: dict[str, float], *, limit: bool) -> None:
+    before = {**FULL, "sent_bytes": 0.0}
+    assert is_limit(before, {**FULL, **change}, 1.0) is limit
+
+
+def test_a_path_that_was_not_there_is_not_yet_known() -> None:
+    assert not is_limit(None, FULL, 1.0)
+
+
+def test_an_estimate_of_nothing_says_so() -> None:
+    found = {each.metric: each.value for each in samples("m", Estimate(0.0, 0.0, 1e7, None, 0), {})}
+    assert found["estimate_error"] == 1000
+    assert "path_capacity" not in found

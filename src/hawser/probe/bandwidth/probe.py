@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hawser.node.base import NodeError
+from hawser.probe.bandwidth.samples import samples
 from hawser.probe.bandwidth.trains import Sender, route
 from hawser.probe.base import Context, ProbeError
 from hawser.spec.measurement import Bandwidth
-from hawser.spec.metric import METRICS
-from hawser.stats.bandwidth import Arrivals, Estimate, Limits, Search
+from hawser.stats.bandwidth import Arrivals, Limits, Search
 from hawser.store.sample import Sample
 
 _OVERHEAD_S = 1.0
@@ -83,27 +83,12 @@ class BandwidthProbe:
             self._sleep(max(0.0, min(pause, end - self._clock())))
 
     def _samples(self, measurement: str, search: Search, seconds: float) -> Iterator[Sample]:
-        found = search.estimate()
-        values = {
-            "available_bandwidth": found.available / 1e6,
-            "available_bandwidth_low": found.low / 1e6,
-            "available_bandwidth_high": found.high / 1e6,
-            "estimate_error": 100 * _error(found),
+        taken = {
             "probe_traffic": 100 * search.spent / (self._spec.port * self._spec.duration),
             "probe_time": seconds,
-            "trains": float(found.trains),
             "trains_disturbed": float(search.disturbed),
         }
-        if found.capacity is not None:
-            values["path_capacity"] = found.capacity / 1e6
-        for metric, value in values.items():
-            yield Sample(
-                measurement=measurement,
-                metric=metric,
-                unit=METRICS[metric],
-                value=value,
-                direction="forward",
-            )
+        return samples(measurement, search.estimate(), taken)
 
     def seconds(self) -> float:
         """Time over which trains are spread, in seconds."""
@@ -112,12 +97,6 @@ class BandwidthProbe:
     def tools(self) -> tuple[str, ...]:
         """Commands that find the next hop."""
         return ("ip", "ping")
-
-
-def _error(found: Estimate) -> float:
-    """Distance of the farther bound, as a share of the estimate; at most 10."""
-    farther = max(found.high - found.available, found.available - found.low)
-    return min(10.0, farther / found.available) if found.available > 0 else 10.0
 
 
 def _record(arrivals: Arrivals, search: Search) -> dict[str, Any]:
