@@ -3,9 +3,10 @@
 Measurement is passive. Traffic is limited by its paths, and not by its hosts, while packets for the
 peer wait at the gateway. Only then what a path's congestion control measures is the rate of the
 path: below, it is that of the traffic. And only while none of the path's ports is full is it the
-rate of the tunnel: the program knows ports. The median of three values counts, for a minute; after
-it, and for tunnels that nothing is measured of, what is declared. A tunnel whose path worked and
-does not any more has the rate 0.
+rate of the tunnel: the program knows ports. A path through another branch is limited by one of its
+tunnels: what it measures counts for those of them that no direct path has measured. The median of
+three values counts, for a minute; after it, and for tunnels that nothing is measured of, what is
+declared. A tunnel whose path worked and does not any more has the rate 0.
 
 What two branches send is their demand while nothing waits. While something does, nobody knows how
 much more would come: the demand counts as four times that. The largest value of the last 30 s
@@ -74,6 +75,9 @@ class Measured:
     def __init__(self) -> None:
         self._last: dict[str, Reading] = {}
         self._rates: dict[Hop, deque[tuple[float, float]]] = {}
+        """What direct paths measured, with its time."""
+        self._within: dict[Hop, deque[tuple[float, float]]] = {}
+        """What longer paths measured, of tunnels in them."""
         self._demand: dict[Pair, deque[tuple[float, float]]] = {}
         self._waiting: dict[Pair, deque[float]] = {}
         self._worked: set[Hop] = set()
@@ -97,6 +101,7 @@ class Measured:
         for each in new:
             self._take_waiting(each)
             self._take_rates(each, loads, full)
+            self._take_within(each, loads, full)
             self._take_demand(each)
 
     def loads_of_others(self, pairs: Iterable[Pair], now: float) -> Mapping[Hop, float]:
@@ -141,6 +146,37 @@ class Measured:
         for tunnel, rate in found.items():
             self._rates.setdefault(tunnel, deque(maxlen=_VALUES)).append((reading.time, rate))
 
+    def _take_within(self, reading: Reading, loads: Mapping[Hop, float], full: set[Stop]) -> None:
+        """Take the rates of longer paths: one of their tunnels limits them.
+
+        Which one is not known, so it is true of all of them, unless one is known to be full.
+        """
+        found: dict[Hop, float] = {}
+        for path in reading.paths:
+            ends = {stop for tunnel in path.way for stop in tunnel}
+            busy = path.up and path.sent >= _LOADED * path.capacity > 0
+            limited = busy and self._is_limited(reading.branch, path.way[-1][1].branch)
+            if len(path.way) == 1 or not limited or not full.isdisjoint(ends):
+                continue
+            known = {tunnel: self._known(self._rates, tunnel, reading.time) for tunnel in path.way}
+            if any(
+                rate is not None and loads.get(tunnel, 0.0) >= _FULL_PORT * rate
+                for tunnel, rate in known.items()
+            ):
+                continue
+            for tunnel in path.way:
+                rate = max(path.capacity, loads.get(tunnel, 0.0))
+                found[tunnel] = max(rate, found.get(tunnel, 0.0))
+        for tunnel, rate in found.items():
+            self._within.setdefault(tunnel, deque(maxlen=_VALUES)).append((reading.time, rate))
+
+    def _known(
+        self, rates: Mapping[Hop, deque[tuple[float, float]]], tunnel: Hop, now: float
+    ) -> float | None:
+        """Give the rate of a tunnel that was measured in the last minute."""
+        values = [rate for at, rate in rates.get(tunnel, ()) if now - at <= _KNOWN_S]
+        return median(values) if values else None
+
     def _take_state(self, tunnel: Hop, works: bool) -> None:
         """Count since when a tunnel is silent that has worked; forget that once it works."""
         if not works:
@@ -160,8 +196,10 @@ class Measured:
         """Give ports as declared, and tunnels as measured or declared."""
         tunnels = {}
         for tunnel, rate in declared.tunnels.items():
-            values = [v for at, v in self._rates.get(tunnel, ()) if now - at <= _KNOWN_S]
-            tunnels[tunnel] = median(values) if values else rate
+            measured = self._known(self._rates, tunnel, now)
+            if measured is None:
+                measured = self._known(self._within, tunnel, now)
+            tunnels[tunnel] = rate if measured is None else measured
         return Wan(declared.ports, tunnels)
 
     def demand(self, pairs: Iterable[Pair], now: float) -> Demand:

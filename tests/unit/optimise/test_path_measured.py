@@ -140,3 +140,48 @@ def test_what_is_left_beside_other_traffic() -> None:
     assert left.ports[DIRECT[0]].egress == pytest.approx(5 * MBIT)
     assert left.ports[DIRECT[1]].ingress == pytest.approx(5 * MBIT)
     assert left.ports[DIRECT[0]].ingress == pytest.approx(20 * MBIT)
+
+
+def over(time: float, transit: float, *, direct: float = 4.0, known: float = 5.0) -> Reading:
+    """Give a report in which both paths are full; the transit path is measured at 5 Mbit/s."""
+    return reading(time, direct, known, waiting=FULL, transit=transit)
+
+
+def tunnels(readings: list[Reading], now: float | None = None) -> list[float]:
+    """Give the rates of the transit path's tunnels after these reports, Mbit/s."""
+    declared, measured = mesh(3, 1, 20), Measured()
+    for each in readings:
+        measured.take(declared, [each])
+    found = measured.wan(declared, now or readings[-1].time).tunnels
+    return [found[tunnel] / MBIT for tunnel in OVER]
+
+
+def test_a_path_through_another_branch_shows_the_rate_of_its_tunnels() -> None:
+    assert tunnels([over(t, 4) for t in range(4)]) == [5, 5]
+    assert tunnels([over(t, 1) for t in range(4)]) == [20, 20]
+    assert tunnels([over(t, 4) for t in range(4)], now=64) == [20, 20]
+
+
+def test_a_tunnel_that_a_direct_path_measured_keeps_that_rate() -> None:
+    """It may be the other one that limits the longer path."""
+    first = [
+        Reading(
+            "b0", t, (PathReading((OVER[0],), 6 * MBIT, 8 * MBIT, up=True),), {"b2": 1}, {"b2": 5e4}
+        )
+        for t in range(4)
+    ]
+    assert tunnels([*first, *(over(t, 4) for t in range(4, 8))]) == [8, 5]
+
+
+def test_a_tunnel_that_is_full_explains_the_whole_path() -> None:
+    first = [
+        Reading(
+            "b0",
+            t,
+            (PathReading((OVER[0],), 4 * MBIT, 4.5 * MBIT, up=True),),
+            {"b2": 1},
+            {"b2": 5e4},
+        )
+        for t in range(4)
+    ]
+    assert tunnels([*first, *(over(t, 4) for t in range(4, 8))]) == [4.5, 20]
