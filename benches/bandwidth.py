@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from harness.bandwidth_lab import Link, estimated
+from harness.bandwidth_lab import TRUTH, Link, estimated
 from harness.docs import check_page, renew
 from harness.machine import ROOT, Machine, describe
 from harness.obtain import hawserd
@@ -121,7 +121,7 @@ def measure(count: int, console: Console) -> list[Outcome]:
             name = f"bandwidth-{os.getpid()}-{seed}"
             values = estimated(name, one, Path(folder), SECONDS, share)
             found = Outcome(
-                truth=one.available,
+                truth=values[TRUTH] * 1e6,
                 available=values["available_bandwidth"] * 1e6,
                 low=values["available_bandwidth_low"] * 1e6,
                 high=values["available_bandwidth_high"] * 1e6,
