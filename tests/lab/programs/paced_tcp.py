@@ -1,9 +1,9 @@
 """One TCP transfer whose ends pause after each piece: a program that is slow, not a processor.
 
-paced_tcp.py receive PORT SECONDS PIECE PAUSE
-paced_tcp.py send ADDRESS PORT SECONDS PIECE PAUSE
+paced_tcp.py receive <port> <seconds> <bytes> <pause>
+paced_tcp.py send <address> <port> <seconds> <bytes> <pause>
 
-PIECE is in bytes, PAUSE in seconds. The receiver serves one connection.
+The bytes are those of a piece, the pause is in seconds. The receiver serves one connection.
 """
 
 import contextlib
