@@ -55,9 +55,9 @@ def test_multipath_transfers_run_on_a_dry_driver(tmp_path: Path, driver: DryDriv
 
 def test_chains_run_on_a_dry_driver(tmp_path: Path, driver: DryDriver) -> None:
     bundle = carried_out(tmp_path, "sfc-fig9", driver)
-    assert len(bundle.trials) == 5
-    assert means(bundle, "rtt") == [RTT_MS] * 5
-    assert means(bundle, "requests") == [REQUESTS] * 5
+    assert len(bundle.trials) == 7
+    assert means(bundle, "rtt") == [RTT_MS] * 7
+    assert means(bundle, "requests") == [REQUESTS] * 7
     assert all("sff" in _roles(plan) for plan in driver.deployed)
     assert "firewall" in set().union(*map(_roles, driver.deployed))
 
