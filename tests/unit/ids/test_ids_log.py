@@ -81,6 +81,23 @@ def test_what_was_removed_unread_is_counted(tmp_path: Path) -> None:
     assert sum(each.lost for each in found) > 0
 
 
+@pytest.mark.parametrize("lines", [2, 100])
+def test_a_log_that_was_emptied_is_read_from_its_beginning(tmp_path: Path, lines: int) -> None:
+    first = SensorLog(tmp_path, lines=lines)
+    for _ in range(7):
+        first.add(record())
+    progress, _ = drain(tmp_path, Progress())
+    for file in tmp_path.iterdir():
+        file.unlink()
+    progress, found = drain(tmp_path, progress)
+    assert found == []
+    second = SensorLog(tmp_path, run="00")
+    second.add(record())
+    _, found = drain(tmp_path, progress)
+    assert seqs(found) == [1]
+    assert sum(each.lost for each in found) == 0
+
+
 def test_a_new_run_begins_at_one(tmp_path: Path) -> None:
     first, second = SensorLog(tmp_path), SensorLog(tmp_path, run="00", seq=2)
     first.add(record())

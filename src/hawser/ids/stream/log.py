@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,10 +45,10 @@ def read(folder: Path, position: Position, size: int = CHUNK) -> Chunk:
     try:
         numbers = _numbers(folder)
         if position.file not in numbers:
-            # The file was removed, or nothing was read yet.
-            later = [number for number in numbers if number > position.file]
-            return Chunk((), Position(min(later)) if later else position)
+            return Chunk((), _elsewhere(numbers, position))
         with (folder / f"records-{position.file:010}.jsonl").open("rb") as opened:
+            if os.fstat(opened.fileno()).st_size < position.offset:
+                return Chunk((), Position(position.file))  # another file of this name
             opened.seek(position.offset)
             found = opened.read(size)
     except FileNotFoundError as error:
@@ -65,6 +66,18 @@ def read(folder: Path, position: Position, size: int = CHUNK) -> Chunk:
     # Files were listed before this one was read, so nothing is added to one that has a successor.
     later = [number for number in numbers if number > position.file]
     return Chunk((), Position(min(later)) if later else position)
+
+
+def _elsewhere(numbers: set[int], position: Position) -> Position:
+    """Where to go on if the file was removed, or nothing was read yet.
+
+    A log in which all files are older was emptied and begins anew; what was read before is known
+    by its run.
+    """
+    if not numbers:
+        return position
+    later = [number for number in numbers if number > position.file]
+    return Position(min(later or numbers))
 
 
 def behind(folder: Path, position: Position) -> int:
