@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,8 +28,9 @@ from flow_records import random, record
 from hawser.ids import records, table
 from hawser.ids.cluster import processes
 from hawser.ids.errors import IdsError
-from hawser.ids.history import merge
-from hawser.ids.stream.names import VERDICTS
+from hawser.ids.history import batches, merge
+from hawser.ids.stream.kafka import PARTITIONS
+from hawser.ids.stream.names import RECORDS, VERDICTS
 from sensor_log import SensorLog
 from streams.conftest import Cluster, until
 
@@ -108,77 +109,129 @@ def count(store: Path) -> int:
 
 
 def names(store: Path) -> Counter[str]:
-    found = stored(store).select(["id", "seq"]).to_pylist()
-    return Counter(f"{row['id'].partition('-')[0]}/{row['seq']}" for row in found)
+    return Counter(map(name, stored(store).select(["id", "seq"]).to_pylist()))
 
 
 def verdicts(cluster: Cluster) -> dict[str, dict[str, object]]:
+    return {str(each["id"]): each for each in read_topic(cluster, VERDICTS, 1)}
+
+
+def read_topic(cluster: Cluster, topic: str, partitions: int) -> list[dict[str, object]]:
+    """The committed messages that are there now; more may come meanwhile."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.broker.address,
             "group.id": "test",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
             "log_level": 0,
         }
     )
     try:
-        consumer.assign([TopicPartition(VERDICTS, 0, 0)])
-        found = {}
-        while True:
-            message = consumer.poll(5)
+        places = [TopicPartition(topic, number, 0) for number in range(partitions)]
+        ends = {each.partition: consumer.get_watermark_offsets(each, 60)[1] for each in places}
+        consumer.assign(places)
+        found, deadline = [], time.monotonic() + 30
+        while ends and time.monotonic() < deadline:
+            message = consumer.poll(1)
             if message is None:
-                return found
+                continue
             if message.error() is None:
-                found[message.key().decode()] = json.loads(message.value())
+                found.append(json.loads(message.value()))
+            if message.offset() >= ends.get(message.partition(), 0):
+                ends.pop(message.partition(), None)
+        return found
     finally:
         consumer.close()
 
 
-def test_no_record_is_lost_or_stored_twice(cluster: Cluster, tmp_path: Path) -> None:
+def sent(cluster: Cluster) -> Counter[str]:
+    return Counter(map(name, read_topic(cluster, RECORDS, PARTITIONS)))
+
+
+def name(row: Mapping[str, object]) -> str:
+    return f"{str(row['id']).partition('-')[0]}/{row['seq']}"
+
+
+def wait_for_more(cluster: Cluster) -> None:
+    before = sent(cluster)
+    for sensor, run in RUNS.items():
+        until(f"{sensor} sends", lambda run=run: of(run, sent(cluster)) > of(run, before) + 50)
+
+
+def of(run: str, found: Counter[str]) -> int:
+    return sum(1 for each in found if each.startswith(run))
+
+
+def check_counters(folder: Path) -> None:
+    for sensor in RUNS:
+        status = json.loads((folder / f"{sensor}.status.json").read_text())
+        assert (status["lost"], status["malformed"], status["waiting_bytes"]) == (0, 0, 0)
+
+
+def test_kafka_has_each_record_once_whatever_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+    writing = Writing(tmp_path)
+    try:
+        with shipping(cluster, tmp_path / "b2", "b2"):
+            for _ in range(2):
+                with shipping(cluster, tmp_path / "b1", "b1") as ship:
+                    wait_for_more(cluster)
+                    kill(processes.read(cluster.broker.record))
+                    time.sleep(1)
+                    cluster.start_kafka()
+                    wait_for_more(cluster)
+                    ship.kill()
+            with shipping(cluster, tmp_path / "b1", "b1"):
+                writing.stop()
+                until("all is sent", lambda: set(sent(cluster)) >= writing.names)
+                time.sleep(2)  # for the last counters
+    finally:
+        writing.stop()
+    assert set(sent(cluster)) == writing.names
+    assert set(sent(cluster).values()) == {1}
+    check_counters(tmp_path)
+
+
+def test_spark_stores_each_record_once_when_it_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     history = cluster.job.store / "records"
     writing = Writing(tmp_path)
     try:
         cluster.job.start()
-        with shipping(cluster, tmp_path / "b2", "b2"):
-            with shipping(cluster, tmp_path / "b1", "b1") as ship:
-                until("some records are stored", lambda: count(history) > 100)
-                kill(processes.read(cluster.broker.record))
-                time.sleep(2)
-                cluster.start_kafka()
-                before = count(history)
-                until("records go on after Kafka", lambda: count(history) > before + 100)
-                ship.kill()
-            with shipping(cluster, tmp_path / "b1", "b1"):
-                kill(processes.read(cluster.job.record))
-                cluster.job.start()
-                before = count(history)
-                until("records go on after Spark", lambda: count(history) > before + 100)
-                writing.stop()
-                until("all is stored", lambda: count(history) >= len(writing.names))
+        with shipping(cluster, tmp_path / "b1", "b1"), shipping(cluster, tmp_path / "b2", "b2"):
+            until("some records are stored", lambda: count(history) > 100)
+            until("a batch is begun", lambda: begun(cluster) > len(batches(history)))
+            kill(processes.read(cluster.job.record))
+            cluster.job.start()
+            time.sleep(2)
+            writing.stop()
+            until("all is stored", lambda: count(history) >= len(writing.names))
     finally:
         writing.stop()
-
     found = names(history)
     assert set(found) == writing.names
     assert set(found.values()) == {1}
-    for sensor in RUNS:
-        status = json.loads((tmp_path / f"{sensor}.status.json").read_text())
-        assert (status["lost"], status["malformed"], status["waiting_bytes"]) == (0, 0, 0)
+    check_counters(tmp_path)
+    check_scores(cluster, history)
+    merge(history)
+    assert names(history) == found
 
+
+def begun(cluster: Cluster) -> int:
+    """Batches of which Spark has written down what they contain."""
+    return len(list((cluster.job.store / "checkpoints/score/offsets").glob("[0-9]*")))
+
+
+def check_scores(cluster: Cluster, history: Path) -> None:
+    """Scores are the model's, and those above its threshold have verdicts."""
     model = table.parse(sealed(CONTENT), "model")
     whole = stored(history)
-    history_of = records.read([history])
-    assert len(history_of) == len(writing.names)
-    scores = model.score(history_of.features)
-    by_name = dict(zip(whole["id"].to_pylist(), whole["score"].to_pylist(), strict=True))
-    assert whole["score"].to_pylist() == scores.tolist()
-    named = {name for name, score in by_name.items() if score >= model.threshold}
+    assert whole["score"].to_pylist() == model.score(records.read([history]).features).tolist()
+    pairs = zip(whole["id"].to_pylist(), whole["score"].to_pylist(), strict=True)
+    named = {flow for flow, score in pairs if score >= model.threshold}
     assert named
     until("each has its verdict", lambda: set(verdicts(cluster)) >= named)
-    assert set(verdicts(cluster)) == named
-
-    assert merge(history) > 1
-    assert names(history) == found
+    assert {key for key, each in verdicts(cluster).items() if each["kind"] == "flow"} == named
 
 
 def test_a_scan_over_branches_is_seen_where_no_sensor_sees_it(

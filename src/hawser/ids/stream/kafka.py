@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,7 +26,8 @@ _SENSOR: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 PARTITIONS: Final = 4
 """Of records, where the topic is made here: as many cores can score."""
 _TIMEOUT_S: Final = 30.0
-_TRANSACTION_MS: Final = 60_000
+_TRANSACTION_MS: Final = 20_000
+"""After which what a killed sender began is aborted. Until then it hides what others send."""
 
 
 def _client(brokers: str) -> dict[str, Any]:
@@ -45,7 +47,12 @@ def make_topics(brokers: str, timeout_s: float = _TIMEOUT_S) -> None:
         Unavailable: Kafka does not answer, or refuses.
     """
     admin = AdminClient(_client(brokers))
-    compacted = {"cleanup.policy": "compact"}
+    # Small segments are compacted soon: who takes over reads all places that are left.
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(8 << 20),
+        "min.cleanable.dirty.ratio": "0.1",
+    }
     wanted = [
         NewTopic(RECORDS, PARTITIONS),
         NewTopic(PLACES, 1, config=compacted),
@@ -170,25 +177,37 @@ def _place(brokers: str, sensor: str) -> Progress:
     )
     try:
         partition = TopicPartition(PLACES, 0, 0)
+        _, end = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
         consumer.assign([partition])
-        return _last(consumer, sensor)
+        return _last(consumer, sensor, end)
     finally:
         consumer.close()
 
 
-def _last(consumer: Consumer, sensor: str) -> Progress:
+def _last(consumer: Consumer, sensor: str, end: int) -> Progress:
+    """Read until `end`, behind all that this sensor has sent.
+
+    Others go on: there may always be more to read. And what one of them has begun and not
+    ended hides all that follows until it times out, so the end of what is visible is not enough.
+    """
     found = Progress()
-    while True:
-        message = consumer.poll(_TIMEOUT_S)
+    deadline = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(1.0)
         if message is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+            continue
         error = message.error()
-        if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            return found
-        if error is not None:
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
             raise KafkaException(error)
-        if message.key() == sensor.encode():
-            try:
-                found = Progress.load(message.value() or b"")
-            except ValueError as problem:
-                raise IdsError(f"topic {PLACES}", str(problem)) from problem
+        if (message.offset() or 0) >= end:
+            return found
+        if error is None and message.key() == sensor.encode():
+            found = _progress(message.value() or b"")
+    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+
+
+def _progress(message: bytes) -> Progress:
+    try:
+        return Progress.load(message)
+    except ValueError as problem:
+        raise IdsError(f"topic {PLACES}", str(problem)) from problem
