@@ -187,18 +187,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let serving = rest.map(|rest| rest.serve(api::rules_router(Arc::clone(&api))));
     serving.transpose().context("REST API")?;
-    Ok(serve(listener, api, sensor)?)
+    Ok(serve(listener, &api, sensor)?)
 }
 
 /// Serves the control API until a signal, and ends the sensor.
 fn serve(
     listener: control::Listener,
-    api: Arc<Api>,
+    api: &Arc<Api>,
     sensor: Option<(Sensor, Threads)>,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = mpsc::channel();
-    let mut router = api::router(Arc::clone(&api)).merge(api::rules_router(Arc::clone(&api)));
-    let sensor = sensor.map(|(sensor, threads)| (Served::new(Arc::clone(&api), sensor), threads));
+    let mut router = api::router(Arc::clone(api)).merge(api::rules_router(Arc::clone(api)));
+    let sensor = sensor.map(|(sensor, threads)| (Served::new(Arc::clone(api), sensor), threads));
     if let Some((served, _)) = &sensor {
         router = router.merge(ids::api::router(Arc::clone(served)));
     }

@@ -162,7 +162,7 @@ impl Writer {
 struct Files {
     folder: PathBuf,
     file_bytes: u64,
-    files: usize,
+    kept: usize,
     number: u64,
     current: Option<(File, u64)>,
 }
@@ -175,9 +175,9 @@ impl Files {
         if number > 0 {
             repair(&path(&folder, number))?;
         }
-        let files = usize::try_from(settings.files).unwrap_or(usize::MAX);
+        let kept = usize::try_from(settings.files).unwrap_or(usize::MAX);
         let mut made =
-            Self { folder, file_bytes: settings.file_bytes, files, number, current: None };
+            Self { folder, file_bytes: settings.file_bytes, kept, number, current: None };
         made.begin()?;
         Ok(made)
     }
@@ -215,7 +215,7 @@ impl Files {
         self.number = next;
         File::open(&self.folder)?.sync_all()?;
         let known = numbers(&self.folder)?;
-        let excess = known.len().saturating_sub(self.files);
+        let excess = known.len().saturating_sub(self.kept);
         known.iter().take(excess).try_for_each(|old| fs::remove_file(path(&self.folder, *old)))
     }
 }

@@ -117,7 +117,9 @@ impl Verdicts {
             Self { policy, clients, file, is_changed, ended, counters: Counters::default() }
         });
         failed?;
-        pending.into_iter().for_each(|id| made.send(id));
+        for id in pending {
+            made.send(id);
+        }
         let keeper = Arc::clone(&made);
         thread::Builder::new().name("blocks".into()).spawn(move || keeper.keep())?;
         Ok(made)
