@@ -217,6 +217,6 @@ impl<T: Transport> Agent<T> {
     fn counters(&self) -> Counters {
         let unauthenticated = self.transport.unauthenticated();
         let peers = self.transport.counters();
-        Counters { tun: self.host.device, unauthenticated, peers, switch: None }
+        Counters { tun: self.host.device, unauthenticated, peers, switch: None, wan: None }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     setup,
     status::{Counters, Status, metrics},
     switch::Switch,
+    wan_filter::WanFilter,
 };
 
 /// State shared by the handlers.
@@ -27,13 +28,18 @@ pub(super) struct Api {
     mailbox: Mailbox,
     config: Arc<Mutex<Config>>,
     switch: Switch,
+    filter: WanFilter,
     /// Serializes configuration changes.
     changing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Routes of the API. `config` holds the configuration in force, and is updated by changes.
-pub(super) fn router(mailbox: Mailbox, config: Arc<Mutex<Config>>, switch: Switch) -> Router {
-    let api = Api { mailbox, config, switch, changing: Arc::default() };
+pub(super) fn router(
+    mailbox: Mailbox,
+    config: Arc<Mutex<Config>>,
+    (switch, filter): (Switch, WanFilter),
+) -> Router {
+    let api = Api { mailbox, config, switch, filter, changing: Arc::default() };
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/counters", get(counters))
@@ -89,6 +95,8 @@ impl Api {
         let mut counters = self.mailbox.ask(Command::Counters).await.ok_or_else(Failure::ended)?;
         let switch = self.switch.counters();
         counters.switch = switch.map_err(|error| Failure::internal(&error))?;
+        let wan = self.filter.counters();
+        counters.wan = wan.map_err(|error| Failure::internal(&error))?;
         Ok(counters)
     }
 
@@ -96,7 +104,7 @@ impl Api {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Applies a configuration: agent, switch, routes.
+    /// Applies a configuration: WAN filter, agent, switch, routes.
     async fn change(
         &self,
         old: &Config,
@@ -105,6 +113,7 @@ impl Api {
     ) -> Result<(), Failure> {
         let conflict = |error: anyhow::Error| Failure::conflict(&error);
         let prepared = Switch::prepare(new).map_err(conflict)?;
+        self.filter.set(new).map_err(conflict)?;
         let apply = Box::new(Apply { config: new.clone(), identity });
         let applied = self.mailbox.ask(|reply| Command::Apply(apply, reply)).await;
         let refused = |error: String| Failure::new(StatusCode::CONFLICT, error);

@@ -8,6 +8,7 @@ pub(crate) mod ends;
 mod local;
 pub(crate) mod switch;
 mod transport;
+pub(crate) mod wan;
 
 use std::{
     collections::BTreeSet,
@@ -35,6 +36,7 @@ use self::{
     document::{GroupDocument, PeerDocument},
     ends::{Ends, PathDocument},
     switch::Switch,
+    wan::Wan,
 };
 pub(crate) use self::{
     document::Document,
@@ -56,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) ends: Vec<Ends>,
     pub(crate) switch: Option<Switch>,
     pub(crate) classifier: Option<Classifier>,
+    /// None: WAN interfaces are like all others.
+    pub(crate) wan: Option<Wan>,
 }
 
 /// Old names of fields, accepted in this version.
@@ -91,6 +95,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let switch = switch.map(|section| switch::check(&mut check, section, &agents));
     let classifier = document.classifier.as_ref();
     let classifier = classifier.map(|section| classifier::check(&mut check, section));
+    let wan = document.wan.as_ref();
+    let wan = wan.map(|section| wan::check(&mut check, section, &ends, switch.as_ref()));
     let config = Config {
         document,
         address,
@@ -102,6 +108,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
         ends,
         switch,
         classifier,
+        wan,
     };
     match config.document.transport.kind {
         Kind::Ipip => check.ipip(&config),
@@ -170,6 +177,9 @@ impl Config {
         }
         if self.permissions.local.is_none() {
             tracing::warn!("no `local` prefixes: peers reach the gateway and all that it reaches");
+        }
+        if self.wan.is_none() {
+            tracing::warn!("no `wan` interfaces: what arrives there is not filtered");
         }
     }
 

@@ -14,6 +14,7 @@ mod setup;
 mod status;
 mod switch;
 mod transport;
+mod wan_filter;
 
 use std::{
     path::PathBuf,
@@ -32,6 +33,7 @@ use self::{
     config::{Config, Kind},
     switch::Switch,
     transport::{ipip::Ipip, mptcp::Mptcp, quic::Quic},
+    wan_filter::WanFilter,
 };
 
 /// Schemas of this role.
@@ -80,10 +82,13 @@ fn serve(config: &Config, identity: Option<&Identity>) -> Result<(), Failure> {
     let tun = setup::open_tun(config)?;
     let (mailbox, inbox) = mailbox().context("eventfd")?;
     let current = Arc::new(Mutex::new(config.clone()));
-    let switch = Switch::start(config)?;
-    let router = api::router(mailbox.clone(), Arc::clone(&current), switch.clone());
+    let filter = WanFilter::start(config).context("WAN filter")?;
+    let switch = Switch::start(config).inspect_err(|_| filter.stop())?;
+    let guards = (switch.clone(), filter.clone());
+    let router = api::router(mailbox.clone(), Arc::clone(&current), guards);
     let result = carry(config, identity, (tun, mailbox, inbox), (listener, router));
     switch.stop();
+    filter.stop();
     let last = current.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if let Err(error) = runtime()?.block_on(setup::unset_network(&last)) {
         tracing::warn!(error = format!("{error:#}"), "local breakout");

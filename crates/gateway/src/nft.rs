@@ -80,14 +80,26 @@ pub(super) fn run(rules: &str) -> anyhow::Result<()> {
 pub(super) fn start(rules: &str) -> anyhow::Result<Child> {
     let mut command = Command::new("nft");
     command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut process = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => anyhow::anyhow!("nft not found (Debian package nftables)"),
-        _ => error.into(),
-    })?;
+    let mut process = command.spawn().map_err(cannot_run)?;
     if let Some(mut input) = process.stdin.take() {
         input.write_all(rules.as_bytes()).context("nft")?;
     }
     Ok(process)
+}
+
+/// Counters of a table, as JSON (libnftables-json(5)).
+pub(super) fn counters(family: &str, table: &str) -> anyhow::Result<String> {
+    let listing = ["-j", "list", "counters", "table", family, table];
+    let done = Command::new("nft").args(listing).output().map_err(cannot_run)?;
+    anyhow::ensure!(done.status.success(), "nft: {}", String::from_utf8_lossy(&done.stderr).trim());
+    String::from_utf8(done.stdout).context("nft")
+}
+
+fn cannot_run(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => anyhow::anyhow!("nft not found (Debian package nftables)"),
+        _ => error.into(),
+    }
 }
 
 /// Waits for the program and returns whether it accepted the rules.

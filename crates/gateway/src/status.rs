@@ -17,6 +17,7 @@ use super::{
     causes::{Cause, causes},
     config::Config,
     switch::{self, SwitchCounters},
+    wan_filter::{self, WanDrops},
 };
 
 /// `GET /v1/status`.
@@ -37,6 +38,8 @@ pub(super) struct Status {
     pub(super) insecure: bool,
     /// Whether peers reach the local prefixes and open services only; false without `local`.
     pub(super) restricted: bool,
+    /// Whether the WAN interfaces take only what the gateway asked for; false without `wan`.
+    pub(super) filtered: bool,
     /// Offload of the TUN device: `none`, `tcp` or `tcp+udp`.
     pub(super) offload: &'static str,
     /// The other branches.
@@ -64,6 +67,7 @@ impl Status {
             ready: true,
             insecure: config.document.transport.insecure,
             restricted: config.permissions.local.is_some(),
+            filtered: config.wan.is_some(),
             offload,
             peers,
         }
@@ -174,6 +178,8 @@ pub(super) struct Counters {
     pub(super) peers: Vec<PeerCounters>,
     /// The switch; null if this gateway runs none.
     pub(super) switch: Option<SwitchCounters>,
+    /// What the WAN interfaces did not take; null without `wan`.
+    pub(super) wan: Option<WanDrops>,
 }
 
 /// One peer.
@@ -225,6 +231,9 @@ pub(super) fn metrics(status: &Status, counters: &Counters) -> String {
     register_tcp_proxy(&mut registry, counters);
     if let Some(counters) = &counters.switch {
         switch::register(&mut registry, counters);
+    }
+    if let Some(drops) = &counters.wan {
+        wan_filter::register(&mut registry, drops);
     }
     control::prometheus_text(&registry)
 }

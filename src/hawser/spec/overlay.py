@@ -164,6 +164,9 @@ class Branch(Model):
     """Addresses of the branch's LAN. The gateway gets the first, hosts the following ones."""
     services: tuple[Service, ...] = ()
     """Services of the gateway itself that other branches may reach. In a lab, none means all."""
+    wan_services: tuple[Service, ...] | None = None
+    """Those that everybody may reach from the WAN. None: no others in a network; in a lab, WAN
+    ports filter nothing."""
 
     @property
     def lan_port(self) -> Port:

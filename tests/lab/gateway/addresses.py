@@ -64,13 +64,17 @@ def mobile_pair(
     ours: list[dict[str, Any]],
     theirs: list[dict[str, Any]] | None = None,
 ) -> tuple[Gateway, Gateway]:
-    """Both gateways, started; `ours` are the paths of b1. Those of b2 know no remote address."""
+    """Both gateways, started; `ours` are the paths of b1. Those of b2 know no remote address.
+
+    Their WAN interfaces take only what they asked for: addresses, names and tunnels.
+    """
     files = pki(lab.folder, ["b1", "b2"])
     one, two = lab.gateway(1, 2), lab.gateway(2, 1)
     for gateway, paths in ((one, ours), (two, theirs or [{"local": B2}] * len(ours))):
         tls = files[gateway.config["branch"]]
         gateway.config["transport"] = {"kind": kind, "tls": tls}
         gateway.config["peers"][0]["groups"][0]["paths"] = paths
+        gateway.config["wan"] = {"interfaces": list(NETS)}
         gateway.start()
     return one, two
 

@@ -86,15 +86,16 @@ class Dns:
         self._server.send_signal(signal.SIGHUP)
 
 
-def masquerade(lab: Lab) -> None:
+def masquerade(lab: Lab, number: int = 0, interface: str = "i2") -> None:
     """Translate what leaves the router to branch 2: each flow gets a port of its own, at random.
 
     That is address and port-dependent mapping (RFC 4787 section 4.1).
     """
     hook = "type nat hook postrouting priority srcnat;"
-    rules = f"table ip nat {{\nchain out {{\n{hook}\noifname i2 masquerade fully-random\n}}\n}}\n"
+    rule = f"oifname {interface} masquerade fully-random"
+    rules = f"table ip nat {{\nchain out {{\n{hook}\n{rule}\n}}\n}}\n"
     (lab.folder / "nat.nft").write_text(rules)
-    lab.at(0, "nft", "-f", str(lab.folder / "nat.nft"))
+    lab.at(number, "nft", "-f", str(lab.folder / "nat.nft"))
 
 
 def rebind(lab: Lab, host: int) -> None:

@@ -45,7 +45,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 @pytest.fixture
 def office(lab: Lab) -> dict[int, Gateway]:
-    """With a LAN, and a classifier."""
+    """With a LAN, a classifier, and WAN ports that take only what was asked for."""
     switched(lab, (1, 2, 3))
     lab.namespace(HOST)
     lab.cable((HOST, "lan", "10.1.9.2/24"), (1, "lan", "10.1.9.1/24"))
@@ -53,7 +53,7 @@ def office(lab: Lab) -> dict[int, Gateway]:
     run("ip", "-n", f"{lab.prefix}-0", "addr", "add", f"{OUTSIDE}/32", "dev", "lo")
     lab.at(1, "sysctl", "-qw", "net.ipv4.ip_forward=1")
     classifier = {"lan": "lan", "rules": [VOICE, WEB], "default": "II"}
-    made = grouped(lab, classifier=classifier)
+    made = grouped(lab, classifier=classifier, wan={"interfaces": ["wa", "wb"]})
     # the LAN of branch 1 has two prefixes: the other end must know both
     new = copy.deepcopy(made[2].config)
     new["peers"][0]["prefixes"].append("10.1.9.0/24")
@@ -139,7 +139,7 @@ def left(gateway: Gateway) -> str:
     rules = run("ip", "-n", gateway.namespace, "rule", "show")
     tables = run("ip", "netns", "exec", gateway.namespace, "nft", "list", "tables")
     return "".join(
-        line for line in (rules + tables).splitlines() if "0x4857" in line or "hawser" in line
+        line for line in (rules + tables).splitlines() if "0x4857" in line or "inet hawser" in line
     )
 
 
@@ -149,14 +149,14 @@ def test_breakout_comes_and_goes_with_the_configuration(
     gateway = office[1]
     assert "0x4857" in left(gateway)
     new = copy.deepcopy(gateway.config)
-    new["classifier"] = None
+    new["classifier"] = new["wan"] = None
     assert gateway.ask("PUT", "/v1/config", new)[0] == 200
     assert left(gateway) == ""
     assert gateway.ask("PUT", "/v1/config", gateway.config)[0] == 200
     gateway.stop(9)
     assert "0x4857" in left(gateway)
     gateway.start()
-    assert left(gateway).count("hawser") == 1, "in the place of what the dead one left"
+    assert left(gateway).count("hawser") == 2, "in the place of what the dead one left"
     assert answered(lab, OUTSIDE, 5)
     gateway.stop()
     assert left(gateway) == ""

@@ -22,6 +22,7 @@ from hawser.spec.overlay import (
     Encryption,
     PathGroup,
     Priority,
+    Service,
     Settings,
     SwitchKind,
     TrafficType,
@@ -80,6 +81,20 @@ def test_the_published_entries_follow_from_addresses() -> None:
     assert got.output == "agent"
     assert ends(got.write) == ends(sent.match)
     assert got.write.port == 0x2004
+
+
+@pytest.mark.parametrize("switch", SwitchKind)
+def test_wan_ports_filter_where_services_are_named(switch: SwitchKind) -> None:
+    ssh = (Service(protocol="tcp", port=22),)
+    named = branch(2).model_copy(update={"wan_services": ssh})
+    made = configurations(fabric({"b1": branch(1), "b2": named}, Settings(), [], switch=switch))
+    assert made["b1"].wan is None
+    wan = made["b2"].wan
+    if switch is SwitchKind.OPENFLOW:
+        assert wan is None
+    else:
+        assert wan is not None
+        assert (wan.interfaces, wan.services) == (("eth1", "eth2"), ssh)
 
 
 def ends(of: EntryMatch | EntryWrite) -> tuple[str, str]:

@@ -14,6 +14,7 @@ use super::{
     local::ServiceDocument,
     switch::SwitchDocument,
     transport::TransportDocument,
+    wan::WanDocument,
 };
 
 /// Configuration of one gateway (MMSG) of an SD-WAN.
@@ -77,6 +78,9 @@ pub(crate) struct Document {
     /// Classifies LAN traffic; null if all traffic to peers is of Type II.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) classifier: Option<ClassifierDocument>,
+    /// The WAN interfaces and what they take; if left out, what arrives there is not filtered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wan: Option<WanDocument>,
 }
 
 const NAME: &str = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";

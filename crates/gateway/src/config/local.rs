@@ -38,6 +38,19 @@ pub(super) fn check(
         let numbered = prefixes.iter().enumerate();
         numbered.filter_map(|(i, text)| check.network(&format!("local[{i}]"), text)).collect()
     });
+    let allowed = self::services(check, "services", services);
+    if local.is_none() && !services.is_empty() {
+        check.error("services", services.len(), "nothing, since without `local` all are open");
+    }
+    Permissions { local, services: allowed }
+}
+
+/// Reads a list of services.
+pub(super) fn services(
+    check: &mut Check,
+    field: &str,
+    services: &[ServiceDocument],
+) -> Vec<Service> {
     let mut allowed = Vec::new();
     for (i, ServiceDocument { protocol, port }) in services.iter().enumerate() {
         allowed.push(match protocol {
@@ -46,13 +59,10 @@ pub(super) fn check(
             Protocol::Any => Service::Any,
         });
         if let (Protocol::Any, Some(port)) = (protocol, port) {
-            check.error(&format!("services[{i}].port"), *port, "no port with `any`");
+            check.error(&format!("{field}[{i}].port"), *port, "no port with `any`");
         }
     }
-    if local.is_none() && !services.is_empty() {
-        check.error("services", services.len(), "nothing, since without `local` all are open");
-    }
-    Permissions { local, services: allowed }
+    allowed
 }
 
 #[cfg(test)]

@@ -225,6 +225,14 @@ class MaxRate(Part):
     """Type III, by all ports together."""
 
 
+class Wan(Part):
+    """WAN interfaces, which take only what the gateway asked for."""
+
+    interfaces: tuple[str, ...]
+    services: Annotated[tuple[Service, ...], OMIT_EMPTY] = ()
+    """Services of the gateway itself that everybody may reach through them."""
+
+
 class GatewayConfig(Configuration):
     """One gateway (MMSG) of an SD-WAN."""
 
@@ -257,6 +265,8 @@ class GatewayConfig(Configuration):
     """None for plain routing."""
     classifier: Annotated[Classifier | None, OMIT_NONE] = None
     """None if all traffic to peers is of Type II."""
+    wan: Annotated[Wan | None, OMIT_NONE] = None
+    """None if what arrives from the WAN is not filtered."""
 
     @property
     def tls(self) -> Tls | None:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from hawser.overlay.lab.plan import AGENTS, ControllerPlan, Daemon, GatewayDaemon, NetworkPlan
 from hawser.overlay.lab.resolved import Resolved
 from hawser.spec.network import AccessLine, Network
-from hawser.spec.overlay import Overlay
+from hawser.spec.overlay import Overlay, Service
 from hawser.spec.port import Port
 from hawser.spec.topology import backward
 from hawser.spec.workflow import Scenario
@@ -48,9 +48,15 @@ def _network(lab: Resolved, overlay: Overlay) -> Network:
     assert internet is not None  # noqa: S101 (a controller's node has an internet port)
     assert lab.fabric is not None  # noqa: S101 (an overlay has one)
     ports = [port for branch in overlay.branches.values() for port in branch.wan_ports]
-    # Measurements run on gateways too: the lab's default has to be written out in a network.
+    # Measurements run on gateways too: the lab's defaults have to be written out in a network.
+    everything = (Service(protocol="any"),)
     branches = {
-        name: branch.model_copy(update={"services": lab.fabric.branches[name].services})
+        name: branch.model_copy(
+            update={
+                "services": lab.fabric.branches[name].services,
+                "wan_services": everything if branch.wan_services is None else branch.wan_services,
+            }
+        )
         for name, branch in overlay.branches.items()
     }
     return Network(

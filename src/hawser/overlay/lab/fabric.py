@@ -43,6 +43,7 @@ def _branch(branch: Described, internet: Internet, addresses: Addresses) -> Bran
         source=addresses.inner[branch.lan_port].ip,
         prefixes=(branch.prefix,),
         services=branch.services or (Service(protocol="any"),),
+        wan_services=branch.wan_services,
         ports={port.name: _port(port, internet, addresses) for port in branch.wan_ports},
     )
 

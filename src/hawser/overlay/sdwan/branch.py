@@ -49,6 +49,8 @@ class Branch(Model):
     """Prefixes behind the gateway: all that other branches reach here."""
     services: tuple[Service, ...] = ()
     """Services of the gateway itself that they reach."""
+    wan_services: tuple[Service, ...] | None = None
+    """Those that everybody reaches from the WAN; None: its WAN ports do not filter."""
     ports: dict[str, WanPort]
     """WAN ports by name, in order of use."""
     functions: dict[str, Function] = {}

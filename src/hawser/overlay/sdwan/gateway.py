@@ -11,7 +11,14 @@ from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.group import Group
 from hawser.overlay.sdwan.switch import switches
-from hawser.spec.overlay import ClassRule, Encryption, Settings, TrafficType, Transport
+from hawser.spec.overlay import (
+    ClassRule,
+    Encryption,
+    Settings,
+    SwitchKind,
+    TrafficType,
+    Transport,
+)
 from hawser.spec.pair import branch_of
 from hawser.spec.policy import ClassPolicy, Sla
 
@@ -64,7 +71,16 @@ def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> G
         max_rate_bps=_max_rate(fabric),
         classifier=_classifier(fabric, branch),
         switch=switch,
+        wan=_wan(fabric, branch),
     )
+
+
+def _wan(fabric: Fabric, branch: Branch) -> config.Wan | None:
+    """Give what WAN interfaces take. The ports of an OpenFlow switch are not the gateway's."""
+    if branch.wan_services is None or fabric.switch is SwitchKind.OPENFLOW:
+        return None
+    interfaces = dict.fromkeys(port.interface for port in branch.ports.values())
+    return config.Wan(interfaces=tuple(interfaces), services=branch.wan_services)
 
 
 def _mtu(fabric: Fabric) -> int:

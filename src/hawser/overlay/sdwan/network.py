@@ -67,6 +67,7 @@ def _branch(network: Network, name: str, branch: Described) -> Branch:
         source=branch.prefix.network_address + 1,
         prefixes=(branch.prefix, *network.prefixes.get(name, ())),
         services=branch.services,
+        wan_services=branch.wan_services or (),
         ports={port.name: _port(port, network.ports[port]) for port in branch.wan_ports},
         functions={
             function: _function(function, places[name])
