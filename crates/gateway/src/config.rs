@@ -139,6 +139,15 @@ impl Config {
         }
     }
 
+    /// Whether packets of IPv6 are carried.
+    pub(crate) fn has_ipv6(&self) -> bool {
+        let is_v6 = |prefix: &IpNet| matches!(prefix, IpNet::V6(_));
+        let behind = |peer: &Peer| peer.prefixes.iter().any(is_v6);
+        self.source6.is_some()
+            || self.address.as_ref().is_some_and(is_v6)
+            || self.peers.iter().any(behind)
+    }
+
     /// Fields that differ from `new` and cannot change while the gateway runs.
     pub(crate) fn fixed_differences(&self, new: &Self) -> Vec<FieldError> {
         let fixed = |document: &Document| {
@@ -282,7 +291,7 @@ impl Check {
         }
     }
 
-    /// The `ipip` transport carries IPv4 and identifies peers by address.
+    /// The `ipip` transport identifies peers by address.
     fn ipip(&mut self, config: &Config) {
         let mut pairs = BTreeSet::new();
         let mut ends = config.ends.iter();
@@ -299,12 +308,6 @@ impl Check {
                 if !pairs.insert((local, first.interface.as_deref(), remote)) {
                     let found = remote.to_string();
                     self.error(&field, found, "a path that no other group has, for ipip");
-                }
-            }
-            for (j, prefix) in peer.prefixes.iter().enumerate() {
-                if matches!(prefix, IpNet::V6(_)) {
-                    let field = format!("peers[{i}].prefixes[{j}]");
-                    self.error(&field, prefix.to_string(), "an IPv4 prefix, for ipip");
                 }
             }
         }
@@ -506,13 +509,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ipip_is_ipv4_and_plain() {
+    fn ipip_is_plain() {
         let mut document = with("/transport", json!({"kind": "ipip", "insecure": true}));
+        document["peers"][0]["prefixes"] = json!(["10.2.0.0/24", "2001:db8::/32"]);
         assert!(parse(&document).is_ok());
         document["transport"]["tls"] = json!({"certificate": "a", "key": "b", "ca": "c"});
-        document["peers"][0]["prefixes"] = json!(["2001:db8::/32"]);
-        let all = ["transport.tls", "transport.insecure", "peers[0].prefixes[0]"];
-        assert_eq!(fields(&document), all);
+        assert_eq!(fields(&document), ["transport.tls", "transport.insecure"]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! IPv4 in IPv4 (RFC 2003) or IPv6 (RFC 2473) through a raw socket, for kernels without the tunnel device.
+//! IP in IP through raw sockets, for kernels without the tunnel device: IPv4 in IPv4 (RFC 2003), IPv6 in IPv4 (RFC 4213),
+//! and either in IPv6 (RFC 2473).
 //!
 //! The kernel builds the outer header of sent packets. Packets are sent and received in batches.
 #![allow(unsafe_code)] // sendmmsg and recvmmsg have no safe form
@@ -15,16 +16,23 @@ use hawser_wire::ipv4::{Packet, protocol};
 use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::options::{self, bind_to_interface};
+use crate::{
+    options::{self, bind_to_interface},
+    routes::Family,
+};
 
 /// Packets per system call.
 pub const BATCH: usize = BATCH_C as usize;
 const BATCH_C: libc::c_uint = 64;
 
-/// One end of a tunnel between two addresses.
+/// One end of a tunnel between two addresses. What leaves too long a packet is sent in fragments.
 #[derive(Debug)]
 pub struct Tunnel {
-    socket: Socket,
+    /// For IPv4 inside.
+    v4: Socket,
+    /// For IPv6 inside.
+    v6: Socket,
+    /// Whether the outer packets are IPv6.
     ipv6: bool,
 }
 
@@ -37,40 +45,26 @@ impl Tunnel {
         interface: Option<u32>,
         buffer: usize,
     ) -> io::Result<Self> {
-        let (kind, ipv6) = (Type::RAW.nonblocking().cloexec(), local.is_ipv6());
-        let domain = if ipv6 { Domain::IPV6 } else { Domain::IPV4 };
-        let protocol = Protocol::from(c_int::from(protocol::IPIP));
-        let socket = Socket::new(domain, kind, Some(protocol))?;
-        if ipv6 {
-            // As with IPv4, what is too long is refused, not fragmented.
-            options::set(socket.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, 1)?;
+        let open = |inner| open(local, remote, interface, buffer, inner);
+        Ok(Self { v4: open(Family::V4)?, v6: open(Family::V6)?, ipv6: local.is_ipv6() })
+    }
+
+    /// The descriptor that receives inner packets of a version.
+    #[must_use]
+    pub fn descriptor(&self, inner: Family) -> BorrowedFd<'_> {
+        self.socket(inner).as_fd()
+    }
+
+    fn socket(&self, inner: Family) -> &Socket {
+        match inner {
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
         }
-        if let Some(interface) = interface {
-            bind_to_interface(&socket, interface)?;
-        }
-        socket.set_recv_buffer_size(buffer)?;
-        socket.set_send_buffer_size(buffer)?;
-        socket.bind(&SocketAddr::new(local, 0).into())?;
-        socket.connect(&SocketAddr::new(remote, 0).into())?;
-        let this = Self { socket, ipv6 };
-        this.drain()?;
-        Ok(this)
     }
 
     /// Length of the outer header, bytes.
     fn overhead(&self) -> u16 {
         if self.ipv6 { 40 } else { 20 }
-    }
-
-    /// Discards packets of other sources that arrived before the socket was connected.
-    fn drain(&self) -> io::Result<()> {
-        loop {
-            match rustix::net::recv(&self.socket, &mut [0; 1], rustix::net::RecvFlags::empty()) {
-                Ok(_) => {}
-                Err(rustix::io::Errno::AGAIN) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-        }
     }
 
     /// Largest inner packet for the path MTU that the kernel knows, bytes.
@@ -80,20 +74,27 @@ impl Tunnel {
         } else {
             (libc::IPPROTO_IP, libc::IP_MTU)
         };
-        let mtu: c_int = options::get(self.socket.as_fd(), level, name)?;
+        let mtu: c_int = options::get(self.v4.as_fd(), level, name)?;
         Ok(u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(self.overhead()))
     }
 
-    /// The inner packet of a received packet; `None` if it is not IPv4 in IP.
+    /// The inner packet of a received packet; `None` if it is not of this version.
     #[must_use]
-    pub fn decapsulate<'a>(&self, received: &'a [u8]) -> Option<&'a [u8]> {
-        // Without the outer header (RFC 3542 section 3).
-        if self.ipv6 { Some(received) } else { decapsulate(received) }
+    pub fn decapsulate<'a>(&self, inner: Family, received: &'a [u8]) -> Option<&'a [u8]> {
+        // From IPv6 the kernel has taken the outer header (RFC 3542 section 3).
+        let packet = if self.ipv6 { received } else { decapsulate(inner, received)? };
+        (version(packet) == Some(inner)).then_some(packet)
     }
 
-    /// Sends the packets of `batch` with these numbers, and returns how many the kernel accepted.
-    /// `WouldBlock` if it accepts none.
-    pub fn send(&self, batch: &mut Batch, numbers: Range<usize>) -> io::Result<usize> {
+    /// Sends the packets of `batch` with these numbers, all of one version, and returns how many the
+    /// kernel accepted. `WouldBlock` if it accepts none.
+    pub fn send(
+        &self,
+        inner: Family,
+        batch: &mut Batch,
+        numbers: Range<usize>,
+    ) -> io::Result<usize> {
+        let socket = self.socket(inner).as_raw_fd();
         let mut parts = batch.parts();
         let mut headers = messages(&mut parts);
         let Some(headers) = headers.get_mut(numbers) else { return Ok(0) };
@@ -101,13 +102,13 @@ impl Tunnel {
         // SAFETY: `headers` has `count` messages, each with one part that lies inside of the batch;
         // all of them outlive the call.
         message_count(unsafe {
-            libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
+            libc::sendmmsg(socket, headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
         })
     }
 
     /// Replaces the packets of `batch` by received ones, for [`Self::decapsulate`]. `WouldBlock` if
     /// there are none.
-    pub fn receive(&self, batch: &mut Batch) -> io::Result<()> {
+    pub fn receive(&self, inner: Family, batch: &mut Batch) -> io::Result<()> {
         batch.len = 0;
         batch.lens = [batch.slot; BATCH];
         let mut parts = batch.parts();
@@ -115,7 +116,7 @@ impl Tunnel {
         // SAFETY: there are BATCH messages, each with one part that lies inside of the batch, and no
         // two overlap; all of them outlive the call.
         let count = message_count(unsafe {
-            let (socket, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
+            let (socket, flags) = (self.socket(inner).as_raw_fd(), libc::MSG_DONTWAIT);
             libc::recvmmsg(socket, headers.as_mut_ptr(), BATCH_C, flags, ptr::null_mut())
         })?;
         for (len, header) in batch.lens.iter_mut().zip(&headers) {
@@ -126,9 +127,53 @@ impl Tunnel {
     }
 }
 
-impl AsFd for Tunnel {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+/// Opens the socket for inner packets of a version.
+fn open(
+    local: IpAddr,
+    remote: IpAddr,
+    interface: Option<u32>,
+    buffer: usize,
+    inner: Family,
+) -> io::Result<Socket> {
+    let kind = Type::RAW.nonblocking().cloexec();
+    let domain = if local.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+    let protocol = Protocol::from(c_int::from(protocol_of(inner)));
+    let socket = Socket::new(domain, kind, Some(protocol))?;
+    if let Some(interface) = interface {
+        bind_to_interface(&socket, interface)?;
+    }
+    socket.set_recv_buffer_size(buffer)?;
+    socket.set_send_buffer_size(buffer)?;
+    socket.bind(&SocketAddr::new(local, 0).into())?;
+    socket.connect(&SocketAddr::new(remote, 0).into())?;
+    drain(&socket)?;
+    Ok(socket)
+}
+
+/// Discards packets of other sources that arrived before the socket was connected.
+fn drain(socket: &Socket) -> io::Result<()> {
+    loop {
+        match rustix::net::recv(socket, &mut [0; 1], rustix::net::RecvFlags::empty()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The version of a packet.
+fn version(packet: &[u8]) -> Option<Family> {
+    match packet.first()? >> 4 {
+        4 => Some(Family::V4),
+        6 => Some(Family::V6),
+        _ => None,
+    }
+}
+
+fn protocol_of(inner: Family) -> u8 {
+    match inner {
+        Family::V4 => protocol::IPIP,
+        Family::V6 => protocol::IPV6,
     }
 }
 
@@ -137,9 +182,9 @@ fn message_count(count: c_int) -> io::Result<usize> {
 }
 
 /// The inner packet of an IPv4 packet.
-fn decapsulate(outer: &[u8]) -> Option<&[u8]> {
+fn decapsulate(inner: Family, outer: &[u8]) -> Option<&[u8]> {
     let outer = Packet::parse(outer).ok()?;
-    (outer.protocol() == protocol::IPIP && !outer.is_fragment()).then_some(outer.payload())
+    (outer.protocol() == protocol_of(inner) && !outer.is_fragment()).then_some(outer.payload())
 }
 
 /// A buffer for up to [`BATCH`] packets.
@@ -253,8 +298,12 @@ mod tests {
                 hawser_wire::ipv4::Repr { source: any, destination: any, protocol, ttl: 9 };
             [header.emit(3).unwrap().as_slice(), b"abc"].concat()
         };
-        assert_eq!(decapsulate(&repr(protocol::IPIP)), Some(b"abc".as_slice()));
-        assert_eq!(decapsulate(&repr(protocol::UDP)), None);
-        assert_eq!(decapsulate(b"abc"), None);
+        for (inner, other) in [(Family::V4, Family::V6), (Family::V6, Family::V4)] {
+            let packet = repr(protocol_of(inner));
+            assert_eq!(decapsulate(inner, &packet), Some(b"abc".as_slice()));
+            assert_eq!(decapsulate(other, &packet), None);
+        }
+        assert_eq!(decapsulate(Family::V4, &repr(protocol::UDP)), None);
+        assert_eq!(decapsulate(Family::V4, b"abc"), None);
     }
 }

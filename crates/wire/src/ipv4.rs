@@ -69,6 +69,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// IPv6 in IP (RFC 4213).
+    pub const IPV6: u8 = 41;
 }
 
 /// ECN codepoints (RFC 3168 section 5).

@@ -23,7 +23,7 @@ from lab.gateway.addresses import (
     take,
     waiting,
 )
-from lab.gateway.mtu import device_mtu
+from lab.gateway.mtu import device_mtu, set_mtu
 from lab.gateway.pair import Lab
 from lab.traffic.transfer import Transfer, send_bytes
 from lab.waiting import until
@@ -186,6 +186,34 @@ def test_ipip_over_ipv6(lab: Lab) -> None:
     assert len(lab.ping(5)) == 5
     assert "2 received" in lab.at(1, "ping", "-c2", "-M", "do", "-s", "1432", "10.2.0.1")
     for gateway in (one, two):
+        assert not any(gateway.group()["drops"].values())
+
+
+@pytest.mark.parametrize(("outer", "header"), [("IPv4", 20), ("IPv6", 40)])
+def test_ipip_with_ipv6_inside(lab: Lab, outer: str, header: int) -> None:
+    """Both versions in one tunnel (RFC 4213, RFC 2473), and 1280 bytes over a path of as many."""
+    lab.direct()
+    if outer == "IPv6":
+        for number in (1, 2):
+            lab.at(number, "ip", "addr", "add", f"fd00::{number}/64", "dev", "wa", "nodad")
+        lab.wans = {1: ["fd00::1"], 2: ["fd00::2"]}
+    made = [lab.gateway(number, 3 - number) for number in (1, 2)]
+    for number, gateway in enumerate(made, 1):
+        gateway.config["transport"] = {"kind": "ipip", "insecure": True}
+        gateway.config["source6"] = f"fd0{number}::1"
+        gateway.config["peers"][0]["prefixes"].append(f"fd0{3 - number}::/64")
+        lab.at(number, "ip", "addr", "add", f"fd0{number}::1/64", "dev", "lo", "nodad")
+        gateway.start()
+    until(lambda: device_mtu(lab, 1) == device_mtu(lab, 2) == 1500 - header, "the MTU is known")
+    for to in ("10.2.0.1", "fd02::1"):
+        send_bytes(lab, 4 << 20, to=to)
+        assert len(lab.ping(5, to=to)) == 5
+    set_mtu(lab, 1280)
+    until(lambda: device_mtu(lab, 1) == device_mtu(lab, 2) == 1280, "the MTU follows")
+    for to, size in (("10.2.0.1", "1252"), ("fd02::1", "1232")):
+        assert "2 received" in lab.at(1, "ping", "-c2", "-M", "do", "-s", size, to)
+        send_bytes(lab, 1 << 20, to=to)
+    for gateway in made:
         assert not any(gateway.group()["drops"].values())
 
 

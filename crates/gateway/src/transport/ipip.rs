@@ -1,5 +1,5 @@
-//! The `ipip` transport: one tunnel per path group of each peer, over the group's first path.
-//! Packets are sent and received in batches.
+//! The `ipip` transport: one tunnel per path group of each peer, over the group's first path, for
+//! IPv4 and IPv6. Packets are sent and received in batches.
 
 use std::{
     io,
@@ -12,6 +12,7 @@ use hawser_netdev::{
     ipip::{BATCH, Batch, Tunnel},
     mtu,
     poll::{Interest, Poller, Ready},
+    routes::Family,
 };
 use hawser_tls::Identity;
 use hawser_tunnel::{
@@ -19,7 +20,7 @@ use hawser_tunnel::{
     config::{self, Class, Path},
     counters::{GroupCounters, PeerDrops, UnauthenticatedCounters},
 };
-use hawser_wire::{flow, ip, tcp};
+use hawser_wire::{flow, ip, ipv6::LEAST_MTU, tcp};
 use rustix::io::Errno;
 
 use super::{Host, Transport, may_change};
@@ -39,6 +40,9 @@ const BUFFER: usize = 4 << 20;
 
 /// Maximum wait of the loop.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Versions of the packets inside.
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// The path that a group's tunnel uses: the first.
 fn path(group: &config::Group) -> Option<Path> {
@@ -71,7 +75,9 @@ impl End {
         let Some((local, remote)) = path.and_then(|path| path.ends()) else { return Ok(nothing) };
         match Tunnel::open(local, remote, interface, BUFFER) {
             Ok(tunnel) => {
-                poller.add(&tunnel, 0, Interest::Read)?;
+                for inner in FAMILIES {
+                    poller.add(tunnel.descriptor(inner), 0, Interest::Read)?;
+                }
                 Ok(Self { tunnel: Some(tunnel), ..nothing })
             }
             Err(error) if may_change(&error) => {
@@ -142,12 +148,20 @@ impl PathGroup for Group {
     }
 }
 
+/// Indices of peer and group, and the version of the packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Target {
+    peer: usize,
+    group: usize,
+    inner: Family,
+}
+
 /// The transport.
 pub(crate) struct Ipip {
     peers: Peers<Group>,
-    /// Packets from the device, and the indices of peer and group of each.
+    /// Packets from the device, and where each goes.
     outgoing: Batch,
-    targets: [(usize, usize); BATCH],
+    targets: [Target; BATCH],
     incoming: Batch,
     /// See [`Transport::mtu`].
     mtu: u16,
@@ -160,7 +174,7 @@ impl Ipip {
         Self {
             peers: Peers::new(host.config.document.placement, Instant::now()),
             outgoing: Batch::new(SLOT),
-            targets: [(0, 0); BATCH],
+            targets: [Target { peer: 0, group: 0, inner: Family::V4 }; BATCH],
             incoming: Batch::new(SLOT),
             mtu: 0,
             next_tick: Instant::now(),
@@ -173,6 +187,10 @@ impl Ipip {
             host.device.drops.malformed += 1;
             return;
         };
+        let inner = match packet {
+            ip::Packet::V4(_) => Family::V4,
+            ip::Packet::V6(_) => Family::V6,
+        };
         host.device.read.add(1, len);
         host.reach.note(&packet, now);
         let Some(peer) = self.peers.index_by_address(packet.destination()) else {
@@ -182,7 +200,7 @@ impl Ipip {
         let group = self.peers.choose(peer, flow::hash(&packet), Class::II, now);
         let place = self.targets.get_mut(self.outgoing.len());
         if let (Some(group), Some(place)) = (group, place) {
-            *place = (peer, group);
+            *place = Target { peer, group, inner };
             self.outgoing.push(len);
         }
     }
@@ -193,12 +211,12 @@ impl Ipip {
         let targets = self.targets.get(..self.outgoing.len()).unwrap_or_default();
         for run in targets.chunk_by(|a, b| a == b) {
             let end = start + run.len();
-            let (peer, group) = run.first().copied().unwrap_or_default();
+            let Some(&Target { peer, group, inner }) = run.first() else { continue };
             let peer = self.peers.get_mut(peer);
             if let Some(group) = peer.and_then(|peer| peer.groups.get_mut(group)) {
                 let counters = &mut group.counters;
                 match &group.tunnel {
-                    Some(tunnel) => send(tunnel, &mut self.outgoing, start..end, counters),
+                    Some(tunnel) => send((tunnel, inner), &mut self.outgoing, start..end, counters),
                     None => counters.drops.peer_down += (end - start) as u64,
                 }
             }
@@ -208,21 +226,24 @@ impl Ipip {
     }
 
     /// The smallest MTU of any tunnel, as far as the kernel has heard of it (RFC 1191), at most that
-    /// of the configuration.
+    /// of the configuration, and not less than IPv6 needs: the kernel fragments the outer packets of
+    /// what is in between (RFC 4213 section 3.2.1, RFC 2473 section 7.1).
     fn path_mtu(&self, config: &Config) -> u16 {
         let groups = self.peers.iter().flat_map(|peer| &peer.groups);
         let path = groups.filter_map(|group| group.tunnel.as_ref()?.mtu().ok()).min();
-        path.unwrap_or(u16::MAX).min(config.mtu())
+        let least = if config.has_ipv6() { LEAST_MTU } else { 0 };
+        path.unwrap_or(u16::MAX).max(least).min(config.mtu())
     }
 
     /// Receives from a tunnel and writes to the device.
-    fn deliver(&mut self, host: &mut Host, peer: usize, group: usize, now: Instant) {
+    fn deliver(&mut self, host: &mut Host, from: Target, now: Instant) {
+        let Target { peer, group, inner: family } = from;
         let Some((found, table)) = self.peers.peer_and_table(peer) else { return };
         let Peer { config, groups, .. } = found;
         let Some(group) = groups.get_mut(group) else { return };
         let Some(tunnel) = &group.tunnel else { return };
         for _ in 0..BUDGET {
-            match tunnel.receive(&mut self.incoming) {
+            match tunnel.receive(family, &mut self.incoming) {
                 Ok(()) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
@@ -232,9 +253,8 @@ impl Ipip {
                 }
             }
             for outer in self.incoming.iter() {
-                let inner =
-                    tunnel.decapsulate(outer).and_then(|inner| ip::Packet::parse(inner).ok());
-                let Some(packet) = inner else {
+                let inner = tunnel.decapsulate(family, outer);
+                let Some(packet) = inner.and_then(|inner| ip::Packet::parse(inner).ok()) else {
                     group.counters.drops.malformed += 1;
                     continue;
                 };
@@ -296,16 +316,26 @@ impl Ipip {
         for (place, peer) in self.peers.iter().enumerate() {
             for (index, group) in peer.groups.iter().enumerate() {
                 let Some(tunnel) = &group.tunnel else { continue };
-                host.poller.modify(tunnel, token(place, index), Interest::Read)?;
+                for inner in FAMILIES {
+                    let token = token(Target { peer: place, group: index, inner });
+                    host.poller.modify(tunnel.descriptor(inner), token, Interest::Read)?;
+                }
             }
         }
         Ok(())
     }
 }
 
-/// Token of a tunnel: indices of its peer and group.
-fn token(peer: usize, group: usize) -> u64 {
-    (peer as u64) << 32 | group as u64
+/// Token of a tunnel's descriptor.
+fn token(of: Target) -> u64 {
+    (of.peer as u64) << 32 | (of.group as u64) << 1 | u64::from(of.inner == Family::V6)
+}
+
+/// The inverse of [`token`].
+fn target(token: u64) -> Target {
+    let part = |part: u64| usize::try_from(part).unwrap_or(usize::MAX);
+    let inner = if token & 1 == 0 { Family::V4 } else { Family::V6 };
+    Target { peer: part(token >> 32), group: part((token & 0xffff_ffff) >> 1), inner }
 }
 
 impl Transport for Ipip {
@@ -365,8 +395,7 @@ impl Transport for Ipip {
     }
 
     fn handle_ready(&mut self, host: &mut Host, event: Ready, now: Instant) {
-        let part = |part: u64| usize::try_from(part & 0xffff_ffff).unwrap_or(usize::MAX);
-        self.deliver(host, part(event.token >> 32), part(event.token), now);
+        self.deliver(host, target(event.token), now);
     }
 
     fn poll_timeout(&mut self, now: Instant) -> Instant {
@@ -417,10 +446,15 @@ impl Transport for Ipip {
 }
 
 /// Sends packets of a batch; what the kernel refuses is dropped and counted.
-fn send(tunnel: &Tunnel, batch: &mut Batch, numbers: Range<usize>, counters: &mut GroupCounters) {
+fn send(
+    (tunnel, inner): (&Tunnel, Family),
+    batch: &mut Batch,
+    numbers: Range<usize>,
+    counters: &mut GroupCounters,
+) {
     let Range { mut start, end } = numbers;
     while start < end {
-        match tunnel.send(batch, start..end) {
+        match tunnel.send(inner, batch, start..end) {
             Ok(taken) => {
                 for packet in batch.iter().skip(start).take(taken) {
                     counters.sent.add(1, packet.len());

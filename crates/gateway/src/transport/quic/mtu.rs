@@ -1,9 +1,8 @@
 //! The MTU of the TUN device, which follows the paths (docs/design/path-mtu.md).
 
 use hawser_netdev::mtu;
-use hawser_tunnel::config::{Oversize, Peer};
+use hawser_tunnel::config::Oversize;
 use hawser_wire::ipv6::LEAST_MTU;
-use ipnet::IpNet;
 
 use crate::{config::Config, transport::Host};
 
@@ -38,14 +37,6 @@ fn wanted(paths: u16, config: &Config) -> u16 {
     }
     // Linux takes IPv6 off a device with less (RFC 8200 section 5); what is in between goes in
     // fragments.
-    let least = if has_ipv6(config) { LEAST_MTU } else { 0 };
+    let least = if config.has_ipv6() { LEAST_MTU } else { 0 };
     paths.max(least).min(largest)
-}
-
-fn has_ipv6(config: &Config) -> bool {
-    let is_v6 = |prefix: &IpNet| matches!(prefix, IpNet::V6(_));
-    let behind = |peer: &Peer| peer.prefixes.iter().any(is_v6);
-    config.source6.is_some()
-        || config.address.as_ref().is_some_and(is_v6)
-        || config.peers.iter().any(behind)
 }
