@@ -22,6 +22,9 @@ SEGMENTS = IPv6Network("5f00::/16")
 STEERED = IPv6Network("fd00::/48")
 """Cables that IPv6 packets pass, a /64 each."""
 
+WAN6 = IPv6Network("fd01::/48")
+"""Access links of WAN ports where tunnels use IPv6, a /64 each."""
+
 RESERVED = (
     WAN,
     LINKS,

@@ -263,6 +263,9 @@ class Overlay(Settings):
     """The sites, by name."""
     path_groups: dict[Name, PathGroup] = {}
     """Path groups. Default: one for each pair of branches, with all pairs of their WAN ports."""
+    family: Literal[4, 6] = 4
+    """Version of IP of the tunnels' packets on the WAN. With 6, WAN ports have IPv6 addresses
+    besides, and channels of the internet apply to packets of IPv6."""
     switch: SwitchKind | None = None
     """Switch for paths through other branches, with the `mptcp` and `quic` transports. Default:
     `bpf` if a path needs a switch, otherwise none."""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 
 import pytest
 from hypothesis import given
@@ -95,6 +95,16 @@ def test_filter_keys_match_exactly_the_network(base: int, length: int, address: 
     header = bytes([0x45, *(0,) * 11, *address.to_bytes(4, "big"), *(0,) * 4])
     inside = (address & int(network.netmask)) == int(network.network_address)
     assert matches(htb.filter_keys(network), header) is inside
+
+
+@given(st.integers(0, 2**128 - 1), st.integers(0, 128), st.integers(0, 2**128 - 1))
+def test_filter_keys_match_exactly_the_ipv6_network(base: int, length: int, address: int) -> None:
+    network = IPv6Network((base, length), strict=False)
+    for address_or_near in (address, address & ((1 << 128 - length) - 1) | base):
+        header = bytes([0x60, *(0,) * 7, *address_or_near.to_bytes(16, "big"), *(0,) * 16])
+        inside = (address_or_near & int(network.netmask)) == int(network.network_address)
+        assert matches(htb.filter_keys(network), header) is inside
+    assert not matches(htb.filter_keys(network), bytes([0x45, *(0,) * 39]))
 
 
 def test_filter_keys_leave_arp_alone() -> None:

@@ -87,6 +87,27 @@ def test_the_workflow_has_the_ipip_plan() -> None:
     assert not node(plan, "gw1").mptcp
 
 
+@pytest.mark.parametrize(("transport", "mtu"), [("quic", 1500), ("ipip", 1360)])
+def test_tunnels_over_ipv6(transport: str, mtu: int) -> None:
+    """WAN ports have addresses of both versions; paths, routes and classes are those of IPv6."""
+    changes = [f"overlay.transport={transport}", "overlay.family=6", "variants=null", "assert=null"]
+    path = str(ROOT / "workflows" / "path-mtu.yaml")
+    plan = network(load(path, read, changes).variants[0].scenario)
+    config: Any = emitted(plan.daemons[0])
+    assert config["tun"]["mtu"] == mtu
+    assert config["peers"][0]["groups"] == [
+        {"id": 0, "paths": [{"local": "fd01::2", "remote": "fd01:0:0:2::2"}]}
+    ]
+    gateway = node(plan, "gw1")
+    assert [str(a) for a in gateway.interfaces[1].addresses] == ["198.18.0.2/29", "fd01::2/64"]
+    assert ("::/0", "fd01::1", 101) in {(str(r.to), str(r.via), r.table) for r in gateway.routes}
+    assert ("fd01::/64", 6, 101) in {(str(r.source), r.family, r.table) for r in gateway.rules}
+    for name in ("gw1", "internet"):
+        assert node(plan, name).sysctl["net.ipv6.conf.all.forwarding"] == "1"
+    down = next(s for s in plan.shapers if s.name == "port:gw2.a:reverse")
+    assert {str(each.source) for each in down.classes} == {"fd01::/64", "fd01:0:0:1::/64"}
+
+
 def test_quic_paths_join_every_pair_of_ports() -> None:
     plan = network(scenario("mms-table1", scheme="tcp-over-quic"))
     for number, daemon in enumerate(plan.daemons, start=1):

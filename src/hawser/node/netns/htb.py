@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 
 from hawser.overlay.config.shaping import class_id
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
@@ -151,16 +151,20 @@ def burst(rate: int) -> int:
     return max(2 * MTU_FRAME, math.ceil(rate * BURST_SECONDS))
 
 
-def filter_keys(source: IPv4Network | None) -> list[str]:
-    """u32 keys `value/mask+offset` for IPv4 packets from a network; None: for every frame."""
+def filter_keys(source: IPv4Network | IPv6Network | None) -> list[str]:
+    """u32 keys `value/mask+offset` for IP packets from a network; None: for every frame."""
     if source is None:
         return ["0x0/0x0+0"]
-    version = (
-        "0x40/0xf0+0"  # the protocol is not looked at, and an ARP packet has other bytes there
-    )
-    if source.prefixlen == 0:
-        return [version]
-    return [version, f"{int(source.network_address):#010x}/{int(source.netmask):#010x}+12"]
+    # The protocol is not looked at, and an ARP packet has other bytes there.
+    version = f"{source.version << 4:#x}/0xf0+0"
+    first = 12 if source.version == 4 else 8
+    address, mask = source.network_address.packed, source.netmask.packed
+    words = [
+        f"0x{address[at : at + 4].hex()}/0x{mask[at : at + 4].hex()}+{first + at}"
+        for at in range(0, len(mask), 4)
+        if any(mask[at : at + 4])
+    ]
+    return [version, *words]
 
 
 def packets_in_flight(leaf: Leaf) -> int:
@@ -188,5 +192,5 @@ def _shaped(plan: ClassPlan) -> bool:
     return limits or kernels
 
 
-def _prefix(source: IPv4Network | None) -> int:
+def _prefix(source: IPv4Network | IPv6Network | None) -> int:
     return -1 if source is None else source.prefixlen

@@ -3,7 +3,8 @@
 WAN ports have a /29 each of 198.18.0.0/15, in the order of the file: .1 is the internet's side, .2
 the port. A node that both opens and accepts MPTCP connections accepts them on .3 (see `mptcp`). On
 a branch's LAN the gateway has the first address, the host the second. Every other link has its own
-prefix, or a /30 of 10.255.0.0/16.
+prefix, or a /30 of 10.255.0.0/16. Where tunnels use IPv6, WAN ports have a /64 each of fd01::/48
+besides, with the same hosts.
 
 Where links carry IPv6, and where SRv6 needs it, each has a /64 of fd00::/48 besides.
 """
@@ -14,8 +15,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from itertools import islice
+from typing import Literal
 
-from hawser.spec.address import LINKS, STEERED, WAN
+from hawser.spec.address import LINKS, STEERED, WAN, WAN6
 from hawser.spec.port import Port
 from hawser.spec.topology import Link, Topology, node_ports
 
@@ -32,16 +34,23 @@ class WanAccess:
     port: IPv4Interface
     listen: IPv4Interface
     """Address that accepts MPTCP connections: the port's own, or a second one."""
+    ends6: tuple[IPv6Interface, IPv6Interface] | None = None
+    """Addresses of the internet's side and of the port where tunnels use IPv6."""
 
     @property
     def addresses(self) -> tuple[IPv4Interface, ...]:
-        """All addresses of the port."""
+        """All IPv4 addresses of the port."""
         return (self.port,) if self.listen == self.port else (self.port, self.listen)
 
     @property
     def source(self) -> IPv4Network:
-        """Source addresses of this port's packets: .2 and .3."""
+        """IPv4 source addresses of this port's packets: .2 and .3."""
         return IPv4Network((int(self.port.ip), 31))
+
+    @property
+    def tunnelled(self) -> IPv4Network | IPv6Network:
+        """Source addresses of the packets that are shaped and impaired: those of tunnels."""
+        return self.source if self.ends6 is None else self.ends6[1].network
 
 
 @dataclass(frozen=True)
@@ -60,12 +69,17 @@ class Addresses:
 
     def every(self, port: Port) -> tuple[IPv4Interface | IPv6Interface, ...]:
         """Give a port's addresses."""
+        if port in self.wan and (ends := self.wan[port].ends6):
+            return (*self.of(port), ends[1])
         also = (self.inner6[port],) if port in self.inner6 else ()
         return (*self.of(port), *also)
 
 
 def addresses(
-    topology: Topology, lans: Mapping[Port, IPv4Network], both: Collection[str]
+    topology: Topology,
+    lans: Mapping[Port, IPv4Network],
+    both: Collection[str],
+    family: Literal[4, 6] = 4,
 ) -> Addresses:
     """Compute the address plan.
 
@@ -73,10 +87,14 @@ def addresses(
         topology: nodes and links.
         lans: prefixes of the branches' LANs, by the gateways' ports to them.
         both: nodes that both open and accept MPTCP connections.
+        family: version of IP of the tunnels' packets.
     """
     internet = topology.internet
     ports = internet.ports if internet else {}
-    wan = {port: _access(index, second=port.node in both) for index, port in enumerate(ports)}
+    wan = {
+        port: _access(index, second=port.node in both, family=family)
+        for index, port in enumerate(ports)
+    }
     inner: dict[Port, IPv4Interface] = {}
     plain = LINKS.subnets(new_prefix=30)
     for link in topology.links.values():
@@ -95,10 +113,13 @@ def _inner6(topology: Topology) -> Iterator[tuple[Port, IPv6Interface]]:
         yield from zip(link.ends, cable6(number), strict=True)
 
 
-def _access(index: int, *, second: bool) -> WanAccess:
+def _access(index: int, *, second: bool, family: Literal[4, 6]) -> WanAccess:
     start = int(WAN.network_address) + (index << (32 - _WAN_PREFIX))
     internet, port, listen = (IPv4Interface((start + host, _WAN_PREFIX)) for host in (1, 2, 3))
-    return WanAccess(internet, f"wan{index}", port, listen if second else port)
+    start6 = int(WAN6.network_address) + (index << 64)
+    ends6 = IPv6Interface((start6 + 1, 64)), IPv6Interface((start6 + 2, 64))
+    accepts = listen if second else port
+    return WanAccess(internet, f"wan{index}", port, accepts, ends6 if family == 6 else None)
 
 
 def _lan(lans: Mapping[Port, IPv4Network], link: Link) -> dict[Port, IPv4Interface] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Set
 from functools import partial
-from ipaddress import IPv4Network
 
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.distance import Distance, between, farther
@@ -14,6 +13,7 @@ from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.priority import Levels
 from hawser.spec.names import INTERNET
 from hawser.spec.port import Port
+from hawser.spec.prefixes import Network
 from hawser.spec.topology import (
     Channel,
     GilbertElliott,
@@ -151,7 +151,9 @@ class _Paths:
         """Give the class of a path at its destination port, in series with the port's download."""
         name, channel = self._named.get((source, target)) or self._unnamed(source, target)
         limited = channel.rate is not None or down.rate is not None
-        return _class(name, addresses.wan[source].source, _series(channel, down), limited=limited)
+        return _class(
+            name, addresses.wan[source].tunnelled, _series(channel, down), limited=limited
+        )
 
     def _unnamed(self, source: Port, target: Port) -> tuple[str, Channel]:
         """Name an unnamed path after its ports."""
@@ -161,7 +163,7 @@ class _Paths:
         return f"path:{target}-{source}:reverse", channel
 
 
-def _class(name: str, source: IPv4Network | None, channel: Channel, *, limited: bool) -> ClassPlan:
+def _class(name: str, source: Network | None, channel: Channel, *, limited: bool) -> ClassPlan:
     """Give a class. Without a rate limit, no packet waits and it needs no queue."""
     values = channel.model_dump(include=set(Impairment.model_fields) | {"rate"})
     queue = (channel.queue or QUEUE) if limited or channel.trace is not None else None

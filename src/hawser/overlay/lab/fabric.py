@@ -54,6 +54,7 @@ def _port(port: Port, internet: Internet, addresses: Addresses) -> WanPort:
         interface=port.name,
         address=access.port.ip,
         second=None if access.listen == access.port else access.listen.ip,
+        address6=access.ends6 and access.ends6[1].ip,
         next_hop=access.internet.ip,
         type=described.type,
         limited=described.rate is not None,

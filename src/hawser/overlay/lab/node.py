@@ -38,6 +38,8 @@ def nodes(lab: Resolved, added: Bottlenecks) -> Iterator[NodePlan]:
     to = {**routes(lab.topology, lab.addresses), **added.routes}
     by = {**rules(lab.topology, lab.addresses), **added.rules}
     multipath = endpoints(lab.subflows, lab.addresses, switched=lab.switched)
+    accesses6 = [port for port, access in lab.addresses.wan.items() if access.ends6]
+    tunnelled6 = {port.node for port in accesses6} | ({INTERNET} if accesses6 else set())
     for name, own in interfaces.items():
         role = _role(lab, name)
         forwards = len(own) > 1 if name in described else role != "host"
@@ -47,7 +49,7 @@ def nodes(lab: Resolved, added: Bottlenecks) -> Iterator[NodePlan]:
             mptcp=name in multipath,
             ecmp=name in described and described[name].ecmp,
         )
-        if lab.topology.ipv6 and name in described:
+        if (lab.topology.ipv6 and name in described) or name in tunnelled6:
             own_settings |= IPV6
         if name in lab.subflows.managed:
             own_settings |= MANAGED
@@ -90,7 +92,7 @@ def _internet(lab: Resolved, internet: Internet, *, offload: bool) -> Iterator[I
     for port, access in lab.addresses.wan.items():
         yield InterfacePlan(
             name=access.interface,
-            addresses=(access.internet,),
+            addresses=(access.internet, *(access.ends6 or ())[:1]),
             mtu=internet.mtu_of(port),
             offload=offload,
         )

@@ -175,7 +175,7 @@ class ClassPlan(Impairment):
 
     name: str
     """Element and direction, such as `path:p1:forward`, as used by counters and events."""
-    source: IPv4Network | None = None
+    source: IPv4Network | IPv6Network | None = None
     """Source addresses of its packets; None means all packets that match no other class."""
     marked: bool = False
     """Whether it takes only packets whose `skb->priority` is its number (`class_id`)."""

@@ -50,7 +50,7 @@ def resolved(scenario: Scenario) -> Resolved:
     topology = changeable(scenario.topology, scenario.events)
     branches = overlay.branches.values() if overlay else ()
     lans = {branch.lan_port: branch.prefix for branch in branches}
-    plan = addresses(topology, lans, flows.both)
+    plan = addresses(topology, lans, flows.both, overlay.family if overlay else 4)
     return Resolved(
         topology=topology,
         changed=frozenset(event.element for event in scenario.events),

@@ -6,10 +6,10 @@ Packets from a WAN address leave by its own port, so that a path is the same in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Interface, IPv4Network, IPv6Interface
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from typing import Literal
 
-from hawser.overlay.lab.address import Addresses
+from hawser.overlay.lab.address import Addresses, WanAccess
 from hawser.overlay.lab.plan import RoutePlan, RulePlan
 from hawser.spec.port import Port
 from hawser.spec.prefixes import Network
@@ -17,6 +17,7 @@ from hawser.spec.topology import Topology, wan_ports
 from hawser.spec.way import Hop, equal_hops, first_hops
 
 EVERYTHING = IPv4Network("0.0.0.0/0")
+EVERYTHING6 = IPv6Network("::/0")
 FIRST_TABLE = 101
 """Routing table of a node's first WAN port; the next ones follow."""
 
@@ -31,11 +32,18 @@ def rules(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RulePl
     """Give the rules that send packets from a WAN address out of its port."""
     return {
         node: tuple(
-            RulePlan(source=addresses.wan[port].source, table=FIRST_TABLE + index)
+            rule
             for index, port in enumerate(ports)
+            for rule in _by_source(addresses.wan[port], FIRST_TABLE + index)
         )
         for node, ports in wan_ports(topology).items()
     }
+
+
+def _by_source(access: WanAccess, table: int) -> Iterator[RulePlan]:
+    yield RulePlan(source=access.source, table=table)
+    if access.ends6 is not None:
+        yield RulePlan(source=access.ends6[1].network, family=6, table=table)
 
 
 def _node(
@@ -51,6 +59,9 @@ def _node(
     yield from _over_links(topology, addresses, hops, node, family=6)
     for index, port in enumerate(wan.get(node, ())):
         yield _out(addresses, port, FIRST_TABLE + index)
+        if ends := addresses.wan[port].ends6:
+            via, table = ends[0].ip, FIRST_TABLE + index
+            yield RoutePlan(to=EVERYTHING6, via=via, interface=port.name, table=table)
 
 
 def _default(

@@ -6,7 +6,7 @@ ports. Both have its number and its prefixes.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from hawser.overlay.config.steering import Function
 from hawser.spec.model import Model
@@ -22,6 +22,8 @@ class WanPort(Model):
     """Its address on the WAN."""
     second: IPv4Address | None = None
     """Second address, which accepts MPTCP connections; None: `address` does."""
+    address6: IPv6Address | None = None
+    """IPv6 address that tunnels use in the place of both; not with a switch."""
     next_hop: IPv4Address
     """Next-hop router of packets that leave by this port."""
     type: PortType = PortType.INTERNET
@@ -29,9 +31,14 @@ class WanPort(Model):
     """Whether its rate is shaped, so that packets queue by priority."""
 
     @property
-    def listen(self) -> IPv4Address:
+    def agent(self) -> IPv4Address | IPv6Address:
+        """Address of tunnels."""
+        return self.address6 or self.address
+
+    @property
+    def listen(self) -> IPv4Address | IPv6Address:
         """Address that accepts MPTCP connections."""
-        return self.second or self.address
+        return self.address6 or self.second or self.address
 
 
 class Branch(Model):

@@ -23,8 +23,8 @@ from hawser.spec.pair import branch_of
 from hawser.spec.policy import ClassPolicy, Sla
 
 TUN = "hawser0"
-_IPIP_HEADER = 20
-"""Bytes that IP in IP adds to a packet (RFC 2003)."""
+_IPIP_HEADER, _IPIP_HEADER6 = 20, 40
+"""Bytes that IP in IP adds to a packet, in IPv4 (RFC 2003) and IPv6 (RFC 2473)."""
 _PKI = PurePosixPath("pki")
 
 
@@ -85,8 +85,10 @@ def _wan(fabric: Fabric, branch: Branch) -> config.Wan | None:
 
 def _mtu(fabric: Fabric) -> int:
     """Largest inner packet, bytes. With IP in IP it must fit into one outer packet."""
-    ipip = fabric.settings.transport is Transport.IPIP
-    return fabric.mtu - _IPIP_HEADER if ipip else 1500
+    if fabric.settings.transport is not Transport.IPIP:
+        return 1500
+    ports = (port for branch in fabric.branches.values() for port in branch.ports.values())
+    return fabric.mtu - (_IPIP_HEADER6 if any(port.address6 for port in ports) else _IPIP_HEADER)
 
 
 def _transport(settings: Settings, branch: str) -> config.Transport:

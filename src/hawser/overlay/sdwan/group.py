@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from itertools import combinations, cycle, islice, product
 
 from hawser.overlay.sdwan.branch import Branch, WanPort
@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 class Path(Model):
     """A member path."""
 
-    agents: tuple[IPv4Address, IPv4Address]
+    agents: tuple[IPv4Address | IPv6Address, IPv4Address | IPv6Address]
     """Addresses that the agents of the first and the second branch use for it."""
     hops: tuple[Hop, ...]
     """Its WAN hops: where packets leave a branch and where they arrive."""
@@ -124,8 +124,8 @@ class _Groups:
         MPTCP connections are accepted on the port's second address, if it has one.
         """
         connects, listens = map(self._port, ends)
-        taken = listens.listen if self._multipath else listens.address
-        return Path(agents=(connects.address, taken), hops=way)
+        taken = listens.listen if self._multipath else listens.agent
+        return Path(agents=(connects.agent, taken), hops=way)
 
     def _port(self, stop: Stop) -> WanPort:
         return self._branches[stop.branch].ports[stop.port]

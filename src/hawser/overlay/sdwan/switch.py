@@ -105,11 +105,15 @@ class _Writer:
             ("return", back),
         )
         ports = wide_label(destination, source, member, group.number)
+        one, other = path.agents
+        # With a switch ports have no IPv6 addresses.
+        assert isinstance(one, IPv4Address)  # noqa: S101
+        assert isinstance(other, IPv4Address)  # noqa: S101
         for direction, hops in ways:
             wide = ports if direction == "forward" else ports[::-1]
             yield _Leg(
                 name=f"{first}>{second} g{group.number} m{member} {direction}",
-                agents=path.agents if direction == "forward" else path.agents[::-1],
+                agents=(one, other) if direction == "forward" else (other, one),
                 ways=hops,
                 agent_port=None if self._wide else agent_port(destination, group.number),
                 label=wide if self._wide else label(destination, source, member, group.number),

@@ -1,4 +1,4 @@
-"""IPv6: links can carry it, and measurements that use it have ends with IPv6 addresses."""
+"""IPv6: links and tunnels can carry it, and ends of measurements that use it have addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from hawser.spec.chain import LEAST_LINK_MTU_IPV6, Chain
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import Iperf3, Load, Measurement, Protocol, Throughput
+from hawser.spec.overlay import Overlay, SwitchKind
 from hawser.spec.port import node_of
+from hawser.spec.route import switch_kind
 from hawser.spec.topology import Topology
 from hawser.spec.validate import Issue
 from hawser.spec.way import first_hops
@@ -24,13 +26,33 @@ def link_mtus(topology: Topology) -> Iterator[Issue]:
 
 
 def families(scenario: Scenario) -> Iterator[Issue]:
-    """Check the measurements of a scenario that is right otherwise."""
+    """Check a scenario that is right otherwise: its tunnels and measurements."""
+    if scenario.overlay is not None and scenario.overlay.family == 6:
+        yield from _tunnels(scenario, scenario.overlay)
     for name, measurement in scenario.measurements.items():
         loc: Loc = ("measurements", name)
         if measurement.family == 6:
             yield from _ipv6((*loc, "family"), measurement, scenario)
             if isinstance(measurement, Load | Throughput):
                 yield from _flows((*loc, "flows"), measurement)
+
+
+def _tunnels(scenario: Scenario, overlay: Overlay) -> Iterator[Issue]:
+    """Check that nothing is between the tunnels' ends that knows IPv4 only."""
+    topology, internet = scenario.topology, scenario.topology.internet
+    loc: Loc = ("overlay", "family")
+    others = {
+        "a switch": switch_kind(topology, overlay) is not SwitchKind.NONE,
+        "a controller": scenario.controller is not None,
+        "bottlenecks of the internet": internet is not None and bool(internet.bottlenecks),
+    }
+    for what, present in others.items():
+        if present:
+            yield Issue(loc, f"found 6 with {what}, expected 4: IPv6 needs direct paths")
+    for port in internet.ports if internet else ():
+        if internet and internet.mtu_of(port) < LEAST_LINK_MTU_IPV6:
+            message = f"found 6 at {port} with an MTU of {internet.mtu_of(port)}"
+            yield Issue(loc, f"{message}, expected at least {LEAST_LINK_MTU_IPV6}")
 
 
 def _flows(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:
