@@ -94,7 +94,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let switch = document.switch.as_ref();
     let switch = switch.map(|section| switch::check(&mut check, section, &agents));
     let classifier = document.classifier.as_ref();
-    let classifier = classifier.map(|section| classifier::check(&mut check, section));
+    let classifier =
+        classifier.map(|section| classifier::check(&mut check, section, switch.is_some()));
     let wan = document.wan.as_ref();
     let wan = wan.map(|section| wan::check(&mut check, section, &ends, switch.as_ref()));
     let config = Config {

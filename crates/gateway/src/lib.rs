@@ -29,6 +29,7 @@ use hawser_tls::Identity;
 
 use self::{
     agent::Agent,
+    breakout::Follower,
     command::{Command, Inbox, Mailbox, mailbox},
     config::{Config, Kind},
     switch::Switch,
@@ -84,9 +85,11 @@ fn serve(config: &Config, identity: Option<&Identity>) -> Result<(), Failure> {
     let current = Arc::new(Mutex::new(config.clone()));
     let filter = WanFilter::start(config).context("WAN filter")?;
     let switch = Switch::start(config).inspect_err(|_| filter.stop())?;
+    let follower = Follower::start(Arc::clone(&current)).context("local breakout")?;
     let guards = (switch.clone(), filter.clone());
     let router = api::router(mailbox.clone(), Arc::clone(&current), guards);
     let result = carry(config, identity, (tun, mailbox, inbox), (listener, router));
+    drop(follower);
     switch.stop();
     filter.stop();
     let last = current.lock().unwrap_or_else(PoisonError::into_inner).clone();

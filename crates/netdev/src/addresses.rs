@@ -168,7 +168,7 @@ impl AsFd for Watch {
 }
 
 /// Requests all objects of a kind. The kernel replies within the system calls, so nothing waits.
-fn dump(
+pub(crate) fn dump(
     socket: &Socket,
     request: RouteNetlinkMessage,
     mut take: impl FnMut(RouteNetlinkMessage),

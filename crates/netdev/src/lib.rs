@@ -4,6 +4,7 @@
 //! Besides `hawser-bpf`, the only crate with `unsafe` code, behind a small safe API.
 
 pub mod addresses;
+pub mod default_routes;
 pub mod interface;
 pub mod ipip;
 pub mod mptcp;

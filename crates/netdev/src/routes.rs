@@ -104,21 +104,24 @@ impl Routes {
             .map_err(|source| Error { what: what(), source })
     }
 
-    /// Routes IPv4 packets with a mark to next hops, each an interface and an address, balanced by flow. The
-    /// route is in a table whose number is the mark.
+    /// Routes packets of a family with a mark to next hops, balanced by flow: interfaces, and routers there if
+    /// there are any. The route is in a table whose number is the mark.
     pub async fn add_marked_route(
         &self,
+        family: Family,
         mark: u32,
-        next_hops: &[(u32, Ipv4Addr)],
+        next_hops: &[(u32, Option<IpAddr>)],
     ) -> Result<(), Error> {
-        let route = marked_route(mark, next_hops).map_err(|source| marked_failed(mark, source))?;
-        self.add_to_table(mark, route, self.marked_rule(Family::V4, mark)).await
+        let route = marked_route(family, mark, next_hops);
+        let route = route.map_err(|source| marked_failed(mark, source))?;
+        self.add_to_table(mark, route, self.marked_rule(family, mark)).await
     }
 
-    /// Removes what [`Routes::add_marked_route`] added.
-    pub async fn remove_marked_route(&self, mark: u32) -> Result<(), Error> {
-        let route = marked_route(mark, &[]).map_err(|source| marked_failed(mark, source))?;
-        self.remove_from_table(mark, route, self.marked_rule(Family::V4, mark)).await
+    /// Removes what [`Routes::add_marked_route`] added, if it exists.
+    pub async fn remove_marked_route(&self, family: Family, mark: u32) -> Result<(), Error> {
+        let route =
+            marked_route(family, mark, &[]).map_err(|source| marked_failed(mark, source))?;
+        self.remove_from_table(mark, route, self.marked_rule(family, mark)).await
     }
 
     /// Delivers packets of a family with a mark locally, whatever their destination, so that transparent
@@ -238,17 +241,34 @@ fn local_route(family: Family, table: u32) -> Result<RouteMessage, Error> {
 }
 
 fn marked_route(
+    family: Family,
     table: u32,
-    next_hops: &[(u32, Ipv4Addr)],
+    next_hops: &[(u32, Option<IpAddr>)],
 ) -> Result<RouteMessage, rtnetlink::Error> {
-    let hop = |(interface, address): &(u32, Ipv4Addr)| {
-        let hop = RouteNextHopBuilder::new_ipv4().interface(*interface);
-        hop.via((*address).into()).map(|hop| hop.onlink().build())
+    let hop = |(interface, address): &(u32, Option<IpAddr>)| {
+        let hop = match family {
+            Family::V4 => RouteNextHopBuilder::new_ipv4(),
+            Family::V6 => RouteNextHopBuilder::new_ipv6(),
+        };
+        let hop = hop.interface(*interface);
+        match address {
+            Some(address) => hop.via(*address).map(|hop| hop.onlink().build()),
+            None => Ok(hop.build()),
+        }
     };
     let hops = next_hops.iter().map(hop).collect::<Result<Vec<_>, _>>();
     let hops = hops.map_err(|error| rtnetlink::Error::InvalidNla(error.to_string()))?;
-    let route = RouteMessageBuilder::<Ipv4Addr>::new().table_id(table).protocol(PROTOCOL);
-    Ok(if hops.is_empty() { route } else { route.multipath(hops) }.build())
+    let hops = Some(hops).filter(|hops| !hops.is_empty());
+    Ok(match family {
+        Family::V4 => {
+            let route = RouteMessageBuilder::<Ipv4Addr>::new().table_id(table).protocol(PROTOCOL);
+            hops.into_iter().fold(route, RouteMessageBuilder::multipath).build()
+        }
+        Family::V6 => {
+            let route = RouteMessageBuilder::<Ipv6Addr>::new().table_id(table).protocol(PROTOCOL);
+            hops.into_iter().fold(route, RouteMessageBuilder::multipath).build()
+        }
+    })
 }
 
 fn route(interface: u32, prefix: IpNet, source: Option<IpAddr>) -> RouteMessage {

@@ -3,21 +3,20 @@
 //! nftables marks it on arrival from the LAN, a routing rule directs marked packets to the next
 //! hops of those ports, and nftables masquerades them (docs/design/flow-placement.md).
 
-use std::{fmt::Write as _, net::Ipv4Addr};
+mod exits;
 
-use anyhow::Context;
-use hawser_netdev::{
-    interface,
-    routes::{Family, Routes},
-};
+use std::fmt::Write as _;
 
+use hawser_netdev::routes::{Family, Routes};
+
+pub(super) use self::exits::Follower;
+use self::exits::{Exit, exits, follow};
 use super::{
     config::{
         Config,
         classifier::{Classifier, Type},
-        switch::{Port, PortKind, Switch},
     },
-    nft::{conditions, family_of, list, prefixes, run},
+    nft::{conditions, family_of, header, list, prefixes, run},
 };
 
 /// Packet mark of Type III, and number of its routing table ("HW").
@@ -33,9 +32,9 @@ const MIN_BURST: u64 = 128 << 10;
 /// Makes the kernel match the configuration.
 pub(super) async fn set(routes: &Routes, old: Option<&Config>, new: &Config) -> anyhow::Result<()> {
     match parts(new) {
-        Some((classifier, switch)) => {
-            run(&ruleset(classifier, switch, new))?;
-            Ok(routes.add_marked_route(MARK, &routers(switch)?).await?)
+        Some((classifier, exits)) => {
+            run(&ruleset(classifier, &exits, new))?;
+            follow(routes, new).await
         }
         None if old.is_some_and(|old| parts(old).is_some()) => clear(routes).await,
         None => Ok(()),
@@ -49,32 +48,20 @@ pub(super) async fn remove(routes: &Routes, config: &Config) -> anyhow::Result<(
 
 async fn clear(routes: &Routes) -> anyhow::Result<()> {
     run("delete table inet hawser\n")?;
-    Ok(routes.remove_marked_route(MARK).await?)
+    routes.remove_marked_route(Family::V4, MARK).await?;
+    Ok(routes.remove_marked_route(Family::V6, MARK).await?)
 }
 
-/// Classifier and switch. Without WAN ports breakout is left to the operator's routing.
-fn parts(config: &Config) -> Option<(&Classifier, &Switch)> {
-    config.classifier.as_ref().zip(config.switch.as_ref())
-}
-
-fn internet(switch: &Switch) -> impl Iterator<Item = &Port> {
-    switch.ports.iter().filter(|port| port.kind == PortKind::Internet)
-}
-
-fn routers(switch: &Switch) -> anyhow::Result<Vec<(u32, Ipv4Addr)>> {
-    let router = |port: &Port| {
-        let found = interface::find(&port.interface);
-        let found = found.with_context(|| format!("interface {}", port.interface))?;
-        Ok((found.index, port.next_hop))
-    };
-    internet(switch).map(router).collect()
+/// Classifier and internet ports. Without WAN ports breakout is left to the operator's routing.
+fn parts(config: &Config) -> Option<(&Classifier, Vec<Exit<'_>>)> {
+    config.classifier.as_ref().zip(exits(config))
 }
 
 /// The nftables table, replacing an existing one.
-fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String {
+fn ruleset(classifier: &Classifier, exits: &[Exit<'_>], config: &Config) -> String {
     let lan = &classifier.lan;
-    let ports = list(internet(switch).map(|port| format!("\"{}\"", port.interface)));
-    let rules = lan_rules(classifier, config);
+    let ports = list(exits.iter().map(|exit| format!("\"{}\"", exit.interface)));
+    let [rules, rules6] = [Family::V4, Family::V6].map(|f| lan_rules(classifier, config, f));
     let nat = ports.as_deref().map_or(String::new(), |ports| {
         format!(
             "\t\tiifname \"{lan}\" oifname {ports} meta l4proto {{ tcp, udp }} masquerade to :{PORTS}\n\
@@ -90,9 +77,13 @@ fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String 
          \tchain classify {{\n\
          \t\ttype filter hook prerouting priority mangle;\n\
          \t\tiifname \"{lan}\" meta nfproto ipv4 jump lan\n\
+         \t\tiifname \"{lan}\" meta nfproto ipv6 jump lan6\n\
          \t}}\n\
          \tchain lan {{\n\
          {rules}\
+         \t}}\n\
+         \tchain lan6 {{\n\
+         {rules6}\
          \t}}\n\
          \tchain direct {{\n\
          \t\tmeta mark set {MARK:#x}\n\
@@ -110,19 +101,19 @@ fn ruleset(classifier: &Classifier, switch: &Switch, config: &Config) -> String 
     )
 }
 
-/// Rules for packets from the LAN: which leave directly.
-fn lan_rules(classifier: &Classifier, config: &Config) -> String {
-    let mut rules = String::new();
-    let prohibited = config.prohibited.iter().filter(|net| family_of(net) == Family::V4);
+/// Rules for packets of a family from the LAN: which leave directly.
+fn lan_rules(classifier: &Classifier, config: &Config, family: Family) -> String {
+    let (mut rules, ip) = (String::new(), header(family));
+    let prohibited = config.prohibited.iter().filter(|net| family_of(net) == family);
     if let Some(nets) = list(prohibited.map(ToString::to_string)) {
-        let _ = writeln!(rules, "\t\tip daddr {nets} return");
+        let _ = writeln!(rules, "\t\t{ip} daddr {nets} return");
     }
-    match prefixes(Family::V4, config.peers.iter()) {
-        Some(peers) => drop(writeln!(rules, "\t\tip daddr != {peers} goto direct")),
+    match prefixes(family, config.peers.iter()) {
+        Some(peers) => drop(writeln!(rules, "\t\t{ip} daddr != {peers} goto direct")),
         None => rules.push_str("\t\tgoto direct\n"),
     }
     for rule in &classifier.rules {
-        if let Some(conditions) = conditions(Family::V4, rule) {
+        if let Some(conditions) = conditions(family, rule) {
             let _ = writeln!(rules, "\t\t{conditions}{}", verdict(rule.kind));
         }
     }
@@ -150,7 +141,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{parse, switch::tests::switched};
+    use crate::config::{
+        parse,
+        switch::tests::switched,
+        tests::{fields, sample},
+    };
 
     #[test]
     fn rules_follow_the_classifier() {
@@ -162,8 +157,8 @@ mod tests {
             {"name": "six", "source": "2001:db8::/32", "type": "I"},
         ]});
         let config = parse(&document).unwrap();
-        let (classifier, switch) = parts(&config).unwrap();
-        let text = ruleset(classifier, switch, &config);
+        let (classifier, exits) = parts(&config).unwrap();
+        let text = ruleset(classifier, &exits, &config);
         let lan = text.split("chain lan {\n").nth(1).unwrap().split("\t}").next().unwrap();
         assert_eq!(
             lan,
@@ -173,12 +168,36 @@ mod tests {
              \t\tip saddr 10.1.0.0/25 meta l4proto { tcp, udp } th sport 5-9 return\n\
              \t\treturn\n"
         );
+        let lan6 = text.split("chain lan6 {\n").nth(1).unwrap().split("\t}").next().unwrap();
+        assert_eq!(
+            lan6,
+            "\t\tgoto direct\n\
+             \t\tip6 dscp 46 return\n\
+             \t\tmeta l4proto 6 th dport 80-443 goto direct\n\
+             \t\tip6 saddr 2001:db8::/32 return\n\
+             \t\treturn\n"
+        );
         assert!(text.contains("oifname { \"wa\" } masquerade"), "not at the leased port: {text}");
         assert!(!text.contains("limit"), "{text}");
         document["peers"] = json!([]);
         let config = parse(&document).unwrap();
-        let (classifier, switch) = parts(&config).unwrap();
-        assert!(ruleset(classifier, switch, &config).contains("lan {\n\t\tgoto direct\n"));
+        let (classifier, exits) = parts(&config).unwrap();
+        assert!(ruleset(classifier, &exits, &config).contains("lan {\n\t\tgoto direct\n"));
+    }
+
+    #[test]
+    fn interfaces_without_a_switch_may_break_out() {
+        let mut document = sample();
+        document["classifier"] = json!({"lan": "lan"});
+        assert!(parts(&parse(&document).unwrap()).is_none());
+        document["classifier"]["internet"] = json!(["wan0", "ppp0"]);
+        let config = parse(&document).unwrap();
+        let (classifier, exits) = parts(&config).unwrap();
+        let text = ruleset(classifier, &exits, &config);
+        assert!(text.contains("oifname { \"wan0\", \"ppp0\" } masquerade\n"), "{text}");
+        let mut document = switched();
+        document["classifier"] = json!({"lan": "lan", "internet": ["wan0"]});
+        assert_eq!(fields(&document), ["classifier.internet"]);
     }
 
     #[test]
@@ -188,8 +207,8 @@ mod tests {
         document["prohibited"] = json!(["10.3.0.0/24", "10.4.0.0/24", "2001:db8::/32"]);
         document["max_rate_bps"] = json!({"III": 80_000_000});
         let config = parse(&document).unwrap();
-        let (classifier, switch) = parts(&config).unwrap();
-        let text = ruleset(classifier, switch, &config);
+        let (classifier, exits) = parts(&config).unwrap();
+        let text = ruleset(classifier, &exits, &config);
         let first = "chain lan {\n\t\tip daddr { 10.3.0.0/24, 10.4.0.0/24 } return\n";
         assert!(text.contains(first), "{text}");
         let limit = "limit rate over 10000000 bytes/second burst 1000000 bytes counter drop\n";

@@ -25,6 +25,11 @@ pub(crate) struct ClassifierDocument {
     #[serde(default = "default_type")]
     #[schemars(extend("enum" = ["II", "III"]))]
     pub(crate) default: Type,
+    /// WAN interfaces where Type III leaves, by the default routes that they have in the main table,
+    /// whichever these are. With a switch, its ports of type `internet` are meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(regex(pattern = INTERFACE)))]
+    pub(crate) internet: Vec<String>,
 }
 
 fn default_type() -> Type {
@@ -108,6 +113,7 @@ pub(crate) struct Classifier {
     pub(crate) lan: String,
     pub(crate) rules: Vec<Rule>,
     pub(crate) default: Type,
+    pub(crate) internet: Vec<String>,
 }
 
 /// One rule.
@@ -154,9 +160,18 @@ impl Classifier {
 }
 
 /// Validates the section, field by field.
-pub(super) fn check(check: &mut Check, document: &ClassifierDocument) -> Classifier {
+pub(super) fn check(
+    check: &mut Check,
+    document: &ClassifierDocument,
+    has_switch: bool,
+) -> Classifier {
     let rules = document.rules.iter().enumerate().map(|(i, rule)| parse(check, i, rule)).collect();
-    Classifier { lan: document.lan.clone(), rules, default: document.default }
+    let internet = document.internet.clone();
+    if has_switch && !internet.is_empty() {
+        let expected = "nothing with a switch, whose ports have types";
+        check.error("classifier.internet", internet.clone(), expected);
+    }
+    Classifier { lan: document.lan.clone(), rules, default: document.default, internet }
 }
 
 fn parse(check: &mut Check, i: usize, document: &RuleDocument) -> Rule {

@@ -56,7 +56,8 @@ pub(super) fn check(
     let interfaces: BTreeSet<_> = document.interfaces.iter().cloned().collect();
     let bpf = switch.filter(|switch| switch.kind == SwitchKind::Bpf);
     let ports = bpf.iter().flat_map(|switch| &switch.ports).map(|port| &port.interface);
-    let used: BTreeSet<_> = ends.iter().filter_map(|end| end.interface.as_ref()).chain(ports).collect();
+    let used: BTreeSet<_> =
+        ends.iter().filter_map(|end| end.interface.as_ref()).chain(ports).collect();
     for missing in used.into_iter().filter(|used| !interfaces.contains(*used)) {
         let expected = format!("{missing} as well, which a path or the switch uses");
         check.error("wan.interfaces", document.interfaces.clone(), &expected);

@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 use crate::causes::{Cause, causes};
 
 /// What WAN interfaces did not take, by cause: frames and packets.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct WanDrops {
     /// Frames of a VLAN that is not listed.
     vlan: u64,

@@ -59,8 +59,7 @@ fn frames(text: &mut String, wan: &Wan, present: &BTreeSet<&str>) {
     counters(text, &FRAME_CAUSES);
     if let Some(devices) = names(present.iter().copied()) {
         let vlans = list(wan.vlans.iter().map(ToString::to_string));
-        let vlans =
-            vlans.map_or(String::new(), |vlans| format!("\t\tvlan id {vlans} accept\n"));
+        let vlans = vlans.map_or(String::new(), |vlans| format!("\t\tvlan id {vlans} accept\n"));
         let _ = write!(
             text,
             "\tchain frames {{\n\
