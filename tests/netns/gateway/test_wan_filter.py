@@ -5,7 +5,7 @@
   | 10.2.0.2  |------| lan 10.2.0.1       wa |=======| wa 198.18.0.1   |
   +-----------+      |         198.18.0.2    |       |    fd00::1      |
                      |         fd00::2       |       +-----------------+
-                     |         wa.7 198.18.7.2 (a VLAN)
+                     |  wa.7   198.18.7.2    |  a VLAN, if the kernel has them
                      |    away 172.16.0.1 ---|------ 5: 172.16.0.9, management
                      +-----------------------+          203.0.113.9, the internet
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,13 +133,19 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         for number in (1, 2):
             lab.at(number, "ip", "address", "add", f"fd00::{number}/64", "dev", "wa", "nodad")
         lab.at(2, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.wa.rp_filter=0")
-        lab.at(2, "ip", "link", "add", "link", "wa", "name", "wa.7", "type", "vlan", "id", "7")
-        lab.at(2, "ip", "address", "add", "198.18.7.2/24", "dev", "wa.7")
-        lab.at(2, "ip", "link", "set", "wa.7", "up")
+        vlan = ("link", "wa", "name", "wa.7", "type", "vlan", "id", "7")
+        lab.at(2, "ip", "link", "add", *vlan, check=False)
+        if has_vlan(lab):
+            lab.at(2, "ip", "address", "add", "198.18.7.2/24", "dev", "wa.7")
+            lab.at(2, "ip", "link", "set", "wa.7", "up")
         for number in (2, HOST, AWAY):
             serve(lab, number, SERVE, "22")
             serve(lab, number, WRITE_DOWN, str(lab.folder / f"came-{number}"))
         yield lab
+
+
+def has_vlan(lab: Lab) -> bool:
+    return "wa.7" in lab.at(2, "ip", "link")
 
 
 def serve(lab: Lab, number: int, program: str, *arguments: str) -> None:
@@ -219,6 +224,8 @@ def test_forged_frames_arrive_where_nothing_is_filtered(lab: Lab) -> None:
     _, two = gateways(lab, "quic")
     send(lab, *FORGED)
     expected = {name for name, forged in FORGED.items() if forged.reaches}
+    if not has_vlan(lab):
+        expected = {name for name in expected if 7 not in FORGED[name].frame.tags}
     until(lambda: came(lab) >= expected, f"{expected} arrive, as {came(lab)}")
     assert two.get("/v1/status")["filtered"] is False
     assert two.get("/v1/counters")["wan"] is None
@@ -290,7 +297,8 @@ def rules(lab: Lab, family: str) -> str:
 def test_a_vlan_that_is_listed_passes(lab: Lab) -> None:
     """Such as the LAN's, on the wire of the WAN."""
     _, two = gateways(lab, "quic", interfaces=["wa"], vlans=[7])
-    send(lab, "VLAN")
-    until(lambda: came(lab) == {"VLAN"}, "it arrives")
-    time.sleep(0.1)
+    send(lab, "VLAN", "service")
+    until(lambda: drops(two)["closed_service"] > 0, "what came after it is dropped")
     assert drops(two)["vlan"] == 0
+    if has_vlan(lab):
+        until(lambda: came(lab) == {"VLAN"}, "it arrives")

@@ -106,13 +106,15 @@ const STOP: u64 = 1;
 impl Follower {
     /// Starts it; `config` is the configuration in force at each moment.
     pub(crate) fn start(config: Arc<Mutex<Config>>) -> anyhow::Result<Self> {
-        let (watch, waker, poller) = (Watch::open()?, Waker::new()?, Poller::new()?);
-        poller.add(&watch, EVENT, Interest::Read)?;
-        poller.add(&waker, STOP, Interest::Read)?;
+        let (watch, waker) = (Watch::open()?, Waker::new()?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = thread::Builder::new().name("breakout".into()).spawn(move || {
-            if let Err(error) = run(&config, poller, &watch, &runtime) {
-                tracing::error!(error = format!("{error:#}"), "local breakout stays as it is");
+        let thread = thread::Builder::new().name("breakout".into()).spawn({
+            let waker = waker.clone();
+            move || {
+                if let Err(error) = run(&config, &watch, &waker, &runtime) {
+                    let error = format!("{error:#}");
+                    tracing::error!(error, "local breakout no longer follows addresses");
+                }
             }
         })?;
         Ok(Self { waker, thread: Some(thread) })
@@ -130,11 +132,13 @@ impl Drop for Follower {
 
 fn run(
     config: &Mutex<Config>,
-    mut poller: Poller,
     watch: &Watch,
+    waker: &Waker,
     runtime: &tokio::runtime::Runtime,
 ) -> anyhow::Result<()> {
-    let mut ready = Vec::new();
+    let (mut poller, mut ready) = (Poller::new()?, Vec::new());
+    poller.add(watch, EVENT, Interest::Read)?;
+    poller.add(waker, STOP, Interest::Read)?;
     loop {
         poller.wait(INTERVAL, &mut ready)?;
         if ready.iter().any(|ready| ready.token == STOP) {

@@ -79,7 +79,7 @@ fn frames(text: &mut String, wan: &Wan, present: &BTreeSet<&str>) {
 fn packets(text: &mut String, config: &Config, wan: &Wan, tunnels: &Tunnels) {
     let interfaces = names(wan.interfaces.iter().map(String::as_str)).unwrap_or_default();
     let (mut arriving, mut leaving) = (String::new(), String::new());
-    for (protocol, ports) in tunnels.ports() {
+    if let Some((protocol, ports)) = tunnels.ports() {
         let _ = writeln!(arriving, "\t\tiifname {interfaces} {protocol} dport {ports} notrack");
         let _ = writeln!(leaving, "\t\toifname {interfaces} {protocol} sport {ports} notrack");
     }
