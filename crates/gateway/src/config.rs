@@ -87,9 +87,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let numbered = document.peers.iter().enumerate();
     let peers = numbered.map(|(i, peer)| check.peer(&document, i, peer, &mut ends));
     let peers: Vec<Peer> = peers.collect();
-    let numbered = document.prohibited.iter().enumerate();
-    let prohibited = numbered.map(|(i, text)| check.prefix(&format!("prohibited[{i}]"), text));
-    let prohibited = prohibited.flatten().collect();
+    let prohibited = check.prohibited(&document);
     let agents = agents(&peers);
     let switch = document.switch.as_ref();
     let switch = switch.map(|section| switch::check(&mut check, section, &agents));
@@ -210,6 +208,12 @@ fn value(part: impl Serialize) -> Value {
 }
 
 impl Check {
+    fn prohibited(&mut self, document: &Document) -> Vec<IpNet> {
+        let numbered = document.prohibited.iter().enumerate();
+        let parsed = numbered.map(|(i, text)| self.prefix(&format!("prohibited[{i}]"), text));
+        parsed.flatten().collect()
+    }
+
     /// Names and numbers of branches must be unique.
     fn identities(&mut self, document: &Document) {
         let mut names = BTreeSet::from([document.branch.as_str()]);

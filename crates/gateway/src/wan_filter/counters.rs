@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::rules::COUNTER;
 use crate::causes::{Cause, causes};
 
 /// What WAN interfaces did not take, by cause: frames and packets.
@@ -42,6 +43,7 @@ impl WanDrops {
         let mut found = serde_json::to_value(Self::default())?;
         for counter in items.iter().filter_map(|item| item.get("counter")) {
             let name = counter.get("name").and_then(Value::as_str);
+            let name = name.and_then(|name| name.strip_prefix(COUNTER));
             let packets = counter.get("packets").and_then(Value::as_u64);
             let (Some(name), Some(packets)) = (name, packets) else { continue };
             if let Some(place) = found.get_mut(name) {
@@ -83,9 +85,9 @@ mod tests {
     #[test]
     fn counters_are_read_by_name() {
         let text = r#"{"nftables": [{"metainfo": {"version": "1.0.6"}},
-            {"counter": {"family": "netdev", "name": "vlan", "table": "hawser_wan", "packets": 3, "bytes": 9}},
-            {"counter": {"family": "inet", "name": "icmp", "table": "hawser_wan", "packets": 2, "bytes": 9}},
-            {"counter": {"family": "inet", "name": "of_a_later_version", "packets": 2}}]}"#;
+            {"counter": {"family": "netdev", "name": "dropped_vlan", "table": "hawser_wan", "packets": 3, "bytes": 9}},
+            {"counter": {"family": "inet", "name": "dropped_icmp", "table": "hawser_wan", "packets": 2, "bytes": 9}},
+            {"counter": {"family": "inet", "name": "dropped_of_a_later_version", "packets": 2}}]}"#;
         let mut drops = WanDrops::parse(text).unwrap();
         assert_eq!(drops, WanDrops { vlan: 3, icmp: 2, ..WanDrops::default() });
         drops.add(drops);

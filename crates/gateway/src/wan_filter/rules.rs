@@ -23,6 +23,9 @@ const PRIORITY: &str = "mangle - 10";
 /// (IEEE 802.1X).
 const ETHERNET_TYPES: &str = "{ ip, ip6, arp, 0x8863, 0x8864, 0x888e }";
 
+/// What counters' names begin with, since some causes are words of nftables.
+pub(super) const COUNTER: &str = "dropped_";
+
 /// Counters in each table, as [`super::WanDrops`] names them.
 const FRAME_CAUSES: [&str; 2] = ["vlan", "ethernet_type"];
 const PACKET_CAUSES: [&str; 7] =
@@ -48,7 +51,7 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
 
 fn counters(text: &mut String, causes: &[&str]) {
     for cause in causes {
-        let _ = writeln!(text, "\tcounter {cause} {{\n\t}}");
+        let _ = writeln!(text, "\tcounter {COUNTER}{cause} {{\n\t}}");
     }
 }
 
@@ -65,9 +68,9 @@ fn frames(text: &mut String, wan: &Wan, present: &BTreeSet<&str>) {
             "\tchain frames {{\n\
              \t\ttype filter hook ingress devices = {devices} priority -500;\n\
              {vlans}\
-             \t\tether type 8021ad counter name vlan drop\n\
-             \t\tvlan id != 0 counter name vlan drop\n\
-             \t\tmeta protocol != {ETHERNET_TYPES} counter name ethernet_type drop\n\
+             \t\tether type 8021ad counter name dropped_vlan drop\n\
+             \t\tvlan id != 0 counter name dropped_vlan drop\n\
+             \t\tmeta protocol != {ETHERNET_TYPES} counter name dropped_ethernet_type drop\n\
              \t}}\n"
         );
     }
@@ -170,10 +173,10 @@ impl Tunnels {
 /// Sources that cannot be at a WAN interface: the gateway's own, and hosts of its LAN. Connections that
 /// these have with the gateway are known, so that forged packets would seem to belong to them.
 fn spoofed(text: &mut String, config: &Config) {
-    text.push_str("\t\tfib saddr type local counter name spoofed drop\n");
+    text.push_str("\t\tfib saddr type local counter name dropped_spoofed drop\n");
     if let Some(classifier) = &config.classifier {
         let lan = &classifier.lan;
-        let _ = writeln!(text, "\t\tfib saddr oifname \"{lan}\" counter name spoofed drop");
+        let _ = writeln!(text, "\t\tfib saddr oifname \"{lan}\" counter name dropped_spoofed drop");
     }
 }
 
@@ -181,8 +184,8 @@ fn spoofed(text: &mut String, config: &Config) {
 /// connection; the kernel compares the packets that they quote with its sockets. A redirect (RFC 1122
 /// section 3.2.2.2) would count as an answer.
 const ASKED_FOR: &str = "\
-\t\ticmp type redirect counter name icmp drop
-\t\ticmpv6 type nd-redirect counter name icmp drop
+\t\ticmp type redirect counter name dropped_icmp drop
+\t\ticmpv6 type nd-redirect counter name dropped_icmp drop
 \t\tct state established,related accept
 \t\tfib daddr type local icmp type { destination-unreachable, time-exceeded, parameter-problem } accept
 \t\tfib daddr type local icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem } accept
@@ -194,12 +197,12 @@ const ASKED_FOR: &str = "\
 
 /// The rest, by cause.
 const DROPPED: &str = "\
-\t\tfib daddr type { broadcast, multicast, anycast } counter name multicast drop
-\t\tfib daddr type != local counter name not_local drop
-\t\tct state invalid counter name invalid drop
-\t\tmeta l4proto { tcp, udp } counter name closed_service drop
-\t\tmeta l4proto { icmp, ipv6-icmp } counter name icmp drop
-\t\tcounter name protocol drop
+\t\tfib daddr type { broadcast, multicast, anycast } counter name dropped_multicast drop
+\t\tfib daddr type != local counter name dropped_not_local drop
+\t\tct state invalid counter name dropped_invalid drop
+\t\tmeta l4proto { tcp, udp } counter name dropped_closed_service drop
+\t\tmeta l4proto { icmp, ipv6-icmp } counter name dropped_icmp drop
+\t\tcounter name dropped_protocol drop
 ";
 
 fn services(text: &mut String, wan: &Wan) {
@@ -283,10 +286,10 @@ mod tests {
             "local meta l4proto 17 accept\n",
             "local accept\n",
             "local icmp type echo-request accept\n",
-            "fib saddr oifname \"lan\" counter name spoofed drop\n",
+            "fib saddr oifname \"lan\" counter name dropped_spoofed drop\n",
         ] {
             let at = text.find(rule).unwrap_or_else(|| panic!("{rule} is missing: {text}"));
-            assert!(at < text.find("counter name closed_service").unwrap());
+            assert!(at < text.find("counter name dropped_closed_service").unwrap());
         }
     }
 }
