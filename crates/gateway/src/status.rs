@@ -23,6 +23,7 @@ use super::{
 /// `GET /v1/status`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "hawserd gateway status")]
+#[allow(clippy::struct_excessive_bools)] // facts that do not depend on each other
 pub(super) struct Status {
     /// Version of hawserd.
     pub(super) version: &'static str,

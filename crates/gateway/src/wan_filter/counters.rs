@@ -17,7 +17,7 @@ use crate::causes::{Cause, causes};
 pub(crate) struct WanDrops {
     /// Frames of a VLAN that is not listed.
     vlan: u64,
-    /// Frames of another Ethernet type than those of IP, ARP, PPPoE and port authentication.
+    /// Frames of another Ethernet type than those of IP, ARP, `PPPoE` and port authentication.
     ethernet_type: u64,
     /// From an address of the gateway itself, or of a host on its LAN.
     spoofed: u64,

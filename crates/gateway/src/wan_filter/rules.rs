@@ -19,7 +19,7 @@ pub(super) const TABLE: &str = "hawser_wan";
 /// After connection tracking (-200), before the classifier's marks (-150).
 const PRIORITY: &str = "mangle - 10";
 
-/// Ethernet types that pass: IP, ARP, PPPoE discovery and sessions (RFC 2516), and port authentication
+/// Ethernet types that pass: IP, ARP, `PPPoE` discovery and sessions (RFC 2516), and port authentication
 /// (IEEE 802.1X).
 const ETHERNET_TYPES: &str = "{ ip, ip6, arp, 0x8863, 0x8864, 0x888e }";
 

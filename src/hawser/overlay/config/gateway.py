@@ -212,6 +212,8 @@ class Classifier(Part):
     """In order; the first match decides."""
     default: Literal[TrafficType.II, TrafficType.III] = TrafficType.II
     """Type of traffic to other branches that no rule matches."""
+    internet: Annotated[tuple[str, ...], OMIT_EMPTY] = ()
+    """WAN interfaces of Type III, without a switch."""
 
 
 class MaxRate(Part):
@@ -231,6 +233,10 @@ class Wan(Part):
     interfaces: tuple[str, ...]
     services: Annotated[tuple[Service, ...], OMIT_EMPTY] = ()
     """Services of the gateway itself that everybody may reach through them."""
+    echo: Annotated[bool, omit(value=False)] = False
+    """Whether the gateway answers echo requests there."""
+    vlans: Annotated[tuple[int, ...], OMIT_EMPTY] = ()
+    """VLANs on them whose frames pass."""
 
 
 class GatewayConfig(Configuration):
