@@ -16,6 +16,10 @@ UDP, ICMP, GRE = 17, 1, 47
 IPV4, IPV6, LLDP = 0x0800, 0x86DD, 0x88CC
 
 
+_LEAST = 60
+"""Length of the shortest frame without its check sequence (IEEE 802.3), bytes."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """A frame, by what is particular about it."""
@@ -41,7 +45,8 @@ def encode(frame: Frame, gateway: str, name: str) -> bytes:
     packet = _packet(frame, name.encode())
     version = IPV4 if packet[0] >> 4 == 4 else IPV6
     kind = struct.pack("!H", frame.ethernet_type or version)
-    return destination + b"\x02\0\0\0\0\x66" + tags + kind + packet
+    frame = destination + b"\x02\0\0\0\0\x66" + tags + kind + packet
+    return frame.ljust(_LEAST, b"\0")
 
 
 def _packet(frame: Frame, payload: bytes) -> bytes:
