@@ -32,7 +32,7 @@ def carried(wan: Wan, demand: Demand, found: Groups) -> Flows:
     paths = [
         (pair, way)
         for pair, way in _directed(found)
-        if demand.get(pair, 0.0) > 0 and all(hop in wan.tunnels for hop in way)
+        if demand.get(pair, 0.0) > 0 and all(hop in wan.tunnels for hop in way) and wan.admits(way)
     ]
     pairs = list(dict.fromkeys(pair for pair, _ in paths))
     return _solved(wan, demand, pairs, paths)

@@ -8,6 +8,8 @@ tunnels: what it measures counts for those of them that no direct path has measu
 three values counts, for a minute; after it, and for tunnels that nothing is measured of, what is
 declared. A tunnel whose path worked and does not any more has the rate 0.
 
+Loss and delay of a tunnel are those of its direct path in the last minute (`qualities`).
+
 What two branches send is their demand while nothing waits. While something does, nobody knows how
 much more would come: the demand counts as four times that. The largest value of the last 30 s
 counts, because paths that have become worse make the traffic less, but not the demand.
@@ -23,7 +25,7 @@ from statistics import median
 from typing import Final
 
 from hawser.optimise.members import Way
-from hawser.optimise.wan import Demand, Pair, Wan
+from hawser.optimise.wan import Demand, Pair, Quality, Wan
 from hawser.spec.route import Hop, Stop
 
 _LOADED: Final = 0.5
@@ -53,6 +55,10 @@ class PathReading:
     sent: float
     capacity: float
     up: bool
+    loss: float = math.nan
+    """Share of bytes lost; NaN where nothing is measured, as below."""
+    rtt: float = math.nan
+    """Smoothed, s."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,8 @@ class Measured:
         """What direct paths measured, with its time."""
         self._within: dict[Hop, deque[tuple[float, float]]] = {}
         """What longer paths measured, of tunnels in them."""
+        self._qualities: dict[Hop, deque[tuple[float, float, float]]] = {}
+        """Time, loss and delay of each direct path's tunnel."""
         self._demand: dict[Pair, deque[tuple[float, float]]] = {}
         self._waiting: dict[Pair, deque[float]] = {}
         self._worked: set[Hop] = set()
@@ -100,6 +108,7 @@ class Measured:
                 full.add(stop)
         for each in new:
             self._take_waiting(each)
+            self._take_qualities(each)
             self._take_rates(each, loads, full)
             self._take_within(each, loads, full)
             self._take_demand(each)
@@ -126,6 +135,13 @@ class Measured:
     def _is_limited(self, branch: str, peer: str) -> bool:
         """Tell whether a branch would send more to another one if its paths carried more."""
         return median(self._waiting.get((branch, peer), (0.0,))) >= _WAITING
+
+    def _take_qualities(self, reading: Reading) -> None:
+        for path in reading.paths:
+            if len(path.way) == 1 and path.up and not math.isnan(path.rtt):
+                values = self._qualities.setdefault(path.way[0], deque())
+                loss = 0.0 if math.isnan(path.loss) else path.loss
+                values.append((reading.time, loss, path.rtt / 2))
 
     def _take_rates(self, reading: Reading, loads: Mapping[Hop, float], full: set[Stop]) -> None:
         found: dict[Hop, float] = {}
@@ -201,6 +217,21 @@ class Measured:
                 measured = self._known(self._within, tunnel, now)
             tunnels[tunnel] = rate if measured is None else measured
         return Wan(declared.ports, tunnels)
+
+    def qualities(self, now: float) -> Mapping[Hop, Quality]:
+        """Give what else is measured of tunnels: mean loss and least delay of the last minute.
+
+        One lost probe of an idle path is an eighth of its loss for eight seconds, and queues that
+        the traffic itself fills are no reason to take it elsewhere.
+        """
+        found = {}
+        for tunnel, values in self._qualities.items():
+            while values and now - values[0][0] > _KNOWN_S:
+                values.popleft()
+            if values:
+                loss = sum(each for _, each, _ in values) / len(values)
+                found[tunnel] = Quality(loss, min(delay for _, _, delay in values))
+        return found
 
     def demand(self, pairs: Iterable[Pair], now: float) -> Demand:
         """Give the demand of pairs of branches, both directions of each, bit/s."""

@@ -115,13 +115,14 @@ def groups(flows: Flows, wan: Wan, most: int = MAX_PATHS) -> dict[Pair, tuple[Wa
         for member in found:
             way = reverse(member.way) if turned else member.way
             rates[way] = rates.get(way, 0.0) + member.rate
-    return {pair: _chosen(pair, rates, wan, most) for pair, rates in sorted(both.items())}
+    chosen = {pair: _chosen(pair, rates, wan, most) for pair, rates in sorted(both.items())}
+    return {pair: ways for pair, ways in chosen.items() if ways}
 
 
 def _chosen(pair: Pair, rates: Mapping[Way, float], wan: Wan, most: int) -> tuple[Way, ...]:
     """Leave out small paths, and put disjoint ones first."""
     least = _SMALL * sum(rates.values())
-    wanted = {way: rate for way, rate in rates.items() if rate >= least}
+    wanted = {way: rate for way, rate in rates.items() if rate >= least and wan.admits(way)}
     largest = sorted(wanted, key=lambda way: (-wanted[way], way))[:most]
     ordered = _disjoint_first({way: wanted[way] for way in largest})
     if len(ordered) == 1 and (spare := _spare(pair, ordered[0], wan)):

@@ -31,7 +31,7 @@ import numpy as np
 
 from hawser.optimise.solver import Array, Columns, Solution, Solver, columns_of
 from hawser.optimise.utility import PIECES, SLOPES, WIDTHS, costs
-from hawser.optimise.wan import Demand, Pair, Wan
+from hawser.optimise.wan import ANY, Demand, Pair, Wan
 from hawser.spec.route import Hop, Stop
 
 MEGABIT: Final = 1e6
@@ -93,13 +93,17 @@ class Program:
         """
         shape, solver = self._for(wan)
         wanted = shape.wanted(wan, demand)
-        solver.bound_columns(np.concatenate([shape.pieces(wanted), shape.rates(wan)]))
+        refused = shape.refused(wan)
+        transits = np.where(refused[tuple(self._transits.T)], 0.0, math.inf)
+        direct = np.full(len(shape.direct), math.inf)
+        parts = [shape.pieces(wanted), shape.rates(wan), direct, transits]
+        solver.bound_columns(np.concatenate(parts))
         solver.bound_rows(len(shape.pairs) + len(shape.hops), shape.limits(wan))
         found = solver.solve()
         iterations = found.iterations
         if len(shape.branches) > _ALL_TRANSITS:
             for _ in range(_ROUNDS):
-                more = shape.gaining(found.prices, self._transits)
+                more = shape.gaining(found.prices, self._transits, refused)
                 if not len(more):
                     break
                 solver.add(shape.transit_columns(more))
@@ -267,12 +271,33 @@ class _Shape:
                 usable = np.sort(usable[best])
             yield [(index, int(transit)) for transit in usable]
 
-    def gaining(self, prices: Array, known: Array) -> Array:
+    def refused(self, wan: Wan) -> Array:
+        """Tell which transits a pair must not use: no tunnels there and on are good enough.
+
+        Shape (pairs, branches). Of each hop's tunnels the best loss and the best delay count.
+        """
+        source, target = self._ends.T
+        if wan.bounds == ANY:
+            return np.zeros((len(self.pairs), len(self.branches)), dtype=bool)
+        delay, kept = np.full(len(self.hops) + 1, math.inf), np.zeros(len(self.hops) + 1)
+        for tunnel, rate in wan.tunnels.items():
+            if rate > 0:
+                hop, found = self._hop[tunnel[0].branch, tunnel[1].branch], wan.quality(tunnel)
+                delay[hop] = min(delay[hop], found.delay)
+                kept[hop] = max(kept[hop], 1.0 - found.loss)
+        delays, shares = delay[self._hop_of], kept[self._hop_of]
+        late = delays[source] + delays[:, target].T > wan.bounds.delay
+        lossy = 1.0 - shares[source] * shares[:, target].T > wan.bounds.loss
+        both: Array = late | lossy
+        return both
+
+    def gaining(self, prices: Array, known: Array, refused: Array) -> Array:
         """Give the transit of each pair that gains most at these dual values, unless known."""
         pays, balances = prices[: len(self.pairs)], prices[len(self.pairs) :][: len(self.hops)]
         cost = np.where(self._hop_of >= 0, np.append(balances, 0.0)[self._hop_of], math.inf)
         source, target = self._ends.T
         gain = pays[:, None] - cost[source] - cost[:, target].T
+        gain[refused] = -math.inf
         gain[known[:, 0], known[:, 1]] = -math.inf
         best = np.argmax(gain, axis=1)
         better = np.nonzero(gain[np.arange(len(best)), best] > _GAIN)[0]

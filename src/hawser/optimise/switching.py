@@ -20,7 +20,7 @@ from hawser.optimise.carried import carried
 from hawser.optimise.members import Groups, Way, groups, reverse, route
 from hawser.optimise.program import MEGABIT, Flows, Program
 from hawser.optimise.utility import utility
-from hawser.optimise.wan import Demand, Pair, Wan
+from hawser.optimise.wan import ANY, Demand, Pair, Wan
 from hawser.spec.route import Hop
 
 _HOUR_S: Final = 3600.0
@@ -135,6 +135,8 @@ class Switching:
         for pair in current:
             self._chosen.setdefault(pair, _Chosen(wan.tunnels, _both(demand, pair)))
         wanted = groups(best, wan)
+        if wan.bounds != ANY:  # the program knows hops, not the tunnels of each path
+            best = carried(wan, demand, wanted)
         short = self._short(wanted, wan, demand, best, have)
         if not short:
             self._since = None
@@ -243,8 +245,21 @@ def _causes(last: _Chosen, wan: Wan, demanded: float, ways: Iterable[Way]) -> It
         yield f"the demand was {_mbit(last.demanded)} Mbit/s when these paths were chosen"
     for tunnel in dict.fromkeys(t for way in ways for each in (way, reverse(way)) for t in each):
         now, then = wan.tunnels.get(tunnel, 0.0), last.tunnels.get(tunnel, 0.0)
+        if not wan.admits((tunnel,)):
+            yield f"{route((tunnel,))} {_refusal(wan, tunnel)}"
+            continue
         if now != then and not abs(now - then) <= _OTHER * then:  # then may be infinite
             yield f"{route((tunnel,))} has {_mbit(now)} Mbit/s, then {_mbit(then)}"
+
+
+def _refusal(wan: Wan, tunnel: Hop) -> str:
+    found, bounds = wan.quality(tunnel), wan.bounds
+    texts = []
+    if found.loss > bounds.loss:
+        texts.append(f"loses {100 * found.loss:.2g} % (SLA: {100 * bounds.loss:.2g} %)")
+    if found.delay > bounds.delay:
+        texts.append(f"has a delay of {1e3 * found.delay:.3g} ms (SLA: {1e3 * bounds.delay:.3g})")
+    return " and ".join(texts)
 
 
 def _both(rates: Mapping[Pair, float], pair: Pair) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from hawser.spec.route import Hop, Stop
 
@@ -27,12 +28,47 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Quality:
+    """What is measured of a tunnel besides its rate."""
+
+    loss: float = 0.0
+    """Share of bytes lost."""
+    delay: float = 0.0
+    """One way, s."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What every path has to offer, from port to port of both ends."""
+
+    loss: float = math.inf
+    delay: float = math.inf
+    """One way, s."""
+
+    def admit(self, found: Iterable[Quality]) -> bool:
+        """Tell whether a path over such tunnels offers it."""
+        kept, delay = 1.0, 0.0
+        for each in found:
+            kept, delay = kept * (1.0 - each.loss), delay + each.delay
+        return 1.0 - kept <= self.loss and delay <= self.delay
+
+
+ANY: Final = Bounds()
+"""Every path is good enough."""
+_UNKNOWN: Final = Quality()
+
+
+@dataclass(frozen=True)
 class Wan:
     """Ports and tunnels, as measured or declared."""
 
     ports: Mapping[Stop, Limits]
     tunnels: Mapping[Hop, float]
     """Rate from one port to another, bit/s. Two ports without an entry do not reach each other."""
+    bounds: Bounds = ANY
+    """What every path has to offer."""
+    qualities: Mapping[Hop, Quality] = field(default_factory=dict)
+    """Of tunnels of which something is measured."""
     hops: frozenset[Pair] = field(init=False)
     """Pairs of branches with a tunnel."""
     _egress: Mapping[str, float] = field(init=False, repr=False)
@@ -63,6 +99,27 @@ class Wan:
         }
         tunnels = {each: max(0.0, r - loads.get(each, 0.0)) for each, r in self.tunnels.items()}
         return Wan(ports, tunnels)
+
+    def within(self, bounds: Bounds, qualities: Mapping[Hop, Quality]) -> Wan:
+        """Give ports and tunnels of which only paths are used that offer something.
+
+        A tunnel that does not offer it by itself has the rate 0, as one that has failed.
+        """
+        if bounds == ANY:
+            return self
+        tunnels = {
+            each: rate if bounds.admit([qualities.get(each, _UNKNOWN)]) else 0.0
+            for each, rate in self.tunnels.items()
+        }
+        return Wan(self.ports, tunnels, bounds, qualities)
+
+    def quality(self, tunnel: Hop) -> Quality:
+        """Give what is measured of a tunnel."""
+        return self.qualities.get(tunnel, _UNKNOWN)
+
+    def admits(self, way: Iterable[Hop]) -> bool:
+        """Tell whether a path offers what it has to."""
+        return self.bounds == ANY or self.bounds.admit(map(self.quality, way))
 
     def alone(self, pair: Pair) -> float:
         """Most that a pair could send if it were the only one, by its own ports alone, bit/s."""

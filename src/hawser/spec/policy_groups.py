@@ -13,7 +13,7 @@ from typing import Literal
 
 from hawser.spec.access import may_talk
 from hawser.spec.network import Network
-from hawser.spec.overlay import ClassRule, PathGroup, TrafficType
+from hawser.spec.overlay import ClassRule, PathGroup, Paths, TrafficType
 from hawser.spec.policy import Application
 from hawser.spec.port import Port
 from hawser.spec.route import route_branches
@@ -25,6 +25,8 @@ _CARRIED: tuple[Carried, ...] = (TrafficType.II, TrafficType.I)
 
 def policy_pairs(network: Network) -> Iterator[tuple[str, str]]:
     """Give the pairs of branches whose groups follow from the policy: those with no other ones."""
+    if network.overlay.paths is Paths.AUTOMATIC:
+        return  # the path program chooses what offers the thresholds, and labels are refused
     if not any(each.labels or each.sla for each in network.policy.values()):
         return
     overlay = network.overlay

@@ -13,7 +13,7 @@ from hawser.controller.api.depends import BranchReader, Shared
 from hawser.controller.api.model import Answer, Body, Json
 from hawser.controller.errors import Conflict, Invalid
 from hawser.controller.paths import chosen
-from hawser.controller.paths.question import declared, places, question
+from hawser.controller.paths.question import bounds, declared, places, question
 from hawser.controller.paths.whatif import Supposed, both, known, supposed
 from hawser.controller.policy import version
 from hawser.controller.policy.difference import patched
@@ -88,6 +88,7 @@ def what_if(body: WhatIfBody, shared: Shared, who: BranchReader) -> WhatIfAnswer
         declared(new),
         places(fabric_of(new, chosen=choice), set(pairs)),
         pairs,
+        bounds(new),
         frozenset(body.lost),
         body.traffic,
     )

@@ -112,6 +112,7 @@ def trace(network: Network, fabric: Fabric, reports: Sequence[Statistics], flow:
     groups = _candidates(fabric, source, destination, traffic)
     report = next((each for each in reports if each.branch == source), None)
     carriers = tuple(_carrier(network, group, source, report) for group in groups)
+    steps += _thresholds(network, traffic)
     steps += _told(fabric, traffic, carriers, source, destination)
     return Trace(source, destination, rule, traffic, carriers, tuple(steps))
 
@@ -230,6 +231,22 @@ def _class(
         return "no rule of the classifier matches: what goes to another branch is of Type II"
     found = "overlay.classes" if rule in network.overlay.classes else f"policy.{traffic.value}"
     return f"rule {rule} of {found} makes it Type {traffic.value}"
+
+
+def _thresholds(network: Network, traffic: TrafficType) -> Iterator[str]:
+    """Say what a path has to offer to the class."""
+    policy = network.policy.get(traffic)
+    if policy is None or policy.sla is None:
+        return
+    sla = policy.sla
+    bounds = (
+        ("rate at least {:.3g} Mbit/s", sla.rate, 1e-6),
+        ("delay at most {:.3g} ms", sla.delay, 1e3),
+        ("jitter at most {:.3g} ms", sla.jitter, 1e3),
+        ("loss at most {:.3g} %", sla.loss, 1e2),
+    )
+    texts = [text.format(factor * value) for text, value, factor in bounds if value is not None]
+    yield f"policy.{traffic.value}.sla asks of its paths: {', '.join(texts)}"
 
 
 def _told(

@@ -14,7 +14,7 @@ from hawser.controller.paths.apart import Answering, Apart
 from hawser.optimise.measured import Measured, Reading
 from hawser.optimise.members import Groups
 from hawser.optimise.switching import Rules, Switching, Verdict
-from hawser.optimise.wan import Pair, Wan
+from hawser.optimise.wan import ANY, Bounds, Pair, Wan
 
 _PATIENCE_S: Final = 60.0
 """The largest network takes some 10 s the first time."""
@@ -32,6 +32,8 @@ class Question:
     readings: tuple[Reading, ...]
     groups: Groups
     """Groups of these pairs."""
+    bounds: Bounds = ANY
+    """What their paths have to offer."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Planning:
         self._measured.take(asked.declared, asked.readings)
         others = self._measured.loads_of_others(asked.pairs, asked.now)
         wan = self._measured.wan(asked.declared, asked.now).without(others)
+        wan = wan.within(asked.bounds, self._measured.qualities(asked.now))
         demand = self._measured.demand(asked.pairs, asked.now)
         return Answer(self._switching.consider(asked.now, wan, demand, asked.groups), wan, demand)
 

@@ -10,10 +10,11 @@ from hawser.controller.paths.planner import Question
 from hawser.controller.telemetry.latest import Statistics
 from hawser.optimise.measured import PathReading, Reading
 from hawser.optimise.members import Way, reverse
-from hawser.optimise.wan import Limits, Pair, Wan
+from hawser.optimise.wan import Bounds, Limits, Pair, Wan
 from hawser.overlay.sdwan.automatic import automatic_pairs
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.spec.network import Network
+from hawser.spec.overlay import TrafficType
 from hawser.spec.route import Stop
 
 
@@ -36,7 +37,16 @@ def question(
         pairs=pairs,
         readings=tuple(reading(fabric, each) for each in reports if each.branch in fabric.branches),
         groups={pair: tuple(dict.fromkeys(ways)) for pair, ways in found.items()},
+        bounds=bounds(network),
     )
+
+
+def bounds(network: Network) -> Bounds:
+    """Give what the paths of groups have to offer: they carry Type I and II."""
+    slas = [each.sla for kind, each in network.policy.items() if kind is not TrafficType.III]
+    losses = [float(each.loss) for each in slas if each is not None and each.loss is not None]
+    delays = [float(each.delay) for each in slas if each is not None and each.delay is not None]
+    return Bounds(min(losses, default=math.inf), min(delays, default=math.inf))
 
 
 def declared(network: Network) -> Wan:
@@ -96,9 +106,9 @@ def _paths(fabric: Fabric, branch: str, values: Mapping[str, float]) -> Iterator
         for group in fabric.to(branch, peer):
             for member, path in enumerate(group.paths):
                 about = f"path/{peer}/{group.number}/{member}"
-                sent, capacity, up = (
+                sent, capacity, up, loss, rtt = (
                     values.get(f"{about}/{metric}", math.nan)
-                    for metric in ("rate", "capacity", "up")
+                    for metric in ("rate", "capacity", "up", "loss", "rtt")
                 )
                 if not math.isnan(up):
                     yield PathReading(
@@ -106,4 +116,6 @@ def _paths(fabric: Fabric, branch: str, values: Mapping[str, float]) -> Iterator
                         sent=0.0 if math.isnan(sent) else sent,
                         capacity=0.0 if math.isnan(capacity) else capacity,
                         up=up > 0,
+                        loss=loss,
+                        rtt=rtt / 1e3,
                     )

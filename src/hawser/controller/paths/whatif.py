@@ -17,7 +17,7 @@ from hawser.optimise.carried import carried
 from hawser.optimise.measured import Measured
 from hawser.optimise.members import Groups, groups
 from hawser.optimise.program import Flows, Program
-from hawser.optimise.wan import Demand, Pair, Wan
+from hawser.optimise.wan import Bounds, Demand, Pair, Wan
 
 _PATIENCE_S: Final = 60.0
 
@@ -60,6 +60,7 @@ def known(asked: Question, answer: Answer | None) -> Known:
     measured.take(asked.declared, asked.readings)
     others = measured.loads_of_others(asked.pairs, asked.now)
     wan = measured.wan(asked.declared, asked.now).without(others)
+    wan = Wan(wan.ports, wan.tunnels, asked.bounds, measured.qualities(asked.now))
     return Known(wan, measured.demand(asked.pairs, asked.now))
 
 
@@ -69,6 +70,7 @@ def supposed(
     new: Wan,
     kept: Groups,
     pairs: Collection[Pair],
+    bounds: Bounds,
     lost: Collection[str],
     factor: float,
 ) -> Supposed:
@@ -80,6 +82,7 @@ def supposed(
         new: those of the network that is supposed.
         kept: the groups in force.
         pairs: branches whose paths would be chosen.
+        bounds: what paths have to offer in that network.
         lost: branches that are gone, for their own traffic and as transits.
         factor: by how much there is more traffic.
     """
@@ -92,7 +95,9 @@ def supposed(
     }
     tunnels = {
         tunnel: now.wan.tunnels[tunnel]
-        if tunnel in now.wan.tunnels and old.tunnels.get(tunnel) == rate
+        if tunnel in now.wan.tunnels
+        and old.tunnels.get(tunnel) == rate
+        and now.wan.admits((tunnel,))
         else rate
         for tunnel, rate in new.tunnels.items()
         if all(stop in ports for stop in tunnel)
@@ -108,7 +113,8 @@ def supposed(
         for pair, ways in kept.items()
         if pair in both and lost_none(pair, lost)
     }
-    return Supposed(Wan(ports, tunnels), demand, usable)
+    wan = Wan(ports, tunnels).within(bounds, now.wan.qualities)
+    return Supposed(wan, demand, usable)
 
 
 def lost_none(pair: Pair, lost: Collection[str]) -> bool:
