@@ -17,7 +17,7 @@ from hawser.engine.plan import Prepared
 from hawser.engine.rounds import together
 from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
-from hawser.probe import fairness
+from hawser.probe import fairness, optimum
 from hawser.probe.attacks import passed
 from hawser.probe.attacks.beside import attacking
 from hawser.probe.backlog import Backlog
@@ -118,6 +118,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
                 one = _One(bench, scenario, lab, writer.raw, timeline)
                 found = together([partial(one.measure, name) for name in names])
                 writer.add([*found, *fairness.between(scenario.measurements, names, found)])
+                writer.add(optimum.shares(scenario, names, found))
             if attacks is not None:
                 writer.add(attacks.finish(bench.sleep, bench.begin))
             writer.add(passive.finish())

@@ -68,6 +68,7 @@ TERMS = {
     "rtt_p99": Term("99th percentile of the round-trip time", "lower"),
     "rtt_p999": Term("99.9th percentile of the round-trip time", "lower"),
     "fairness": Term("Fairness (Jain's index)", "higher"),
+    "optimum_share": Term("Goodput as a share of the path program's optimum", "higher"),
     "cwnd": Term("Congestion window", "higher"),
     "srtt": Term("Smoothed round-trip time", "lower"),
     "queue": Term("Queue", "lower"),

@@ -22,6 +22,8 @@ IPERF3_MPTCP = {"goodput": "Mbit/s"}
 IPERF3_UDP = {"goodput": "Mbit/s", "loss": "%", "jitter": "ms"}
 FAIRNESS = {"fairness": "ratio"}
 """In addition, of iperf3 with several streams, or several measurements of it side by side."""
+OPTIMUM = {"optimum_share": "ratio"}
+"""In addition, of iperf3 in labs with a controller."""
 CONVERGENCE = {"failover_time": "ms", "reversion_time": "ms", "goodput_min": "Mbit/s"}
 """In addition, of iperf3 if events take something down; the times once for each event."""
 HTTP = {
@@ -85,6 +87,7 @@ MEASURED = {
     **IPERF3_TCP,
     **IPERF3_UDP,
     **FAIRNESS,
+    **OPTIMUM,
     **CONVERGENCE,
     **LOAD,
     **THROUGHPUT,

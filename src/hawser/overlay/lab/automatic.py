@@ -97,7 +97,7 @@ def _shares(bottleneck: Bottleneck) -> Iterator[tuple[tuple[Port, Port], float]]
 
 def demand(scenario: Scenario, overlay: Overlay, pairs: list[Pair]) -> Mapping[Pair, float]:
     """Give the demand of branches: that of the measurements between them, bit/s."""
-    branches = _branches(scenario.topology, overlay)
+    branches = branches_of(scenario.topology, overlay)
     found = {each: _LEAST for pair in pairs for each in (pair, pair[::-1])}
     for measurement in scenario.measurements.values():
         ends = [branches.get(node_of(end)) for end in (measurement.source, measurement.target)]
@@ -110,7 +110,7 @@ def demand(scenario: Scenario, overlay: Overlay, pairs: list[Pair]) -> Mapping[P
     return found
 
 
-def _branches(topology: Topology, overlay: Overlay) -> Mapping[str, str]:
+def branches_of(topology: Topology, overlay: Overlay) -> Mapping[str, str]:
     """Give the branch of each node that links join with one gateway."""
     found: dict[str, str] = {}
     for nodes in components(topology):

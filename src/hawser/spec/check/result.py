@@ -38,6 +38,7 @@ from hawser.spec.metric import (
     LOSS_CURVE,
     MEASURED,
     METRICS,
+    OPTIMUM,
     PART_LOAD,
     PATH_MTU,
     PDR,
@@ -183,6 +184,9 @@ def _gives(item: Result | Until, scenario: Scenario) -> bool:
     chosen = [m for name, m in scenario.measurements.items() if item.measurement in (None, name)]
     if item.metric in FAIRNESS:
         return _compares(item.measurement, scenario)
+    if item.metric in OPTIMUM:
+        known = scenario.overlay is not None and scenario.controller is not None
+        return known and any(isinstance(each, Iperf3) for each in chosen)
     if item.metric in CONVERGENCE:
         return scenario.disrupted and any(isinstance(each, Iperf3) for each in chosen)
     return any(name in _metrics(each) for each in chosen for name in names(item.metric))
