@@ -48,6 +48,7 @@ def start(directory: Directory) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     logging.getLogger("websockets").setLevel(logging.WARNING)  # a line for each connection
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # URLs of webhooks may hold tokens
     _raise_files()
     gc.freeze()
     gc.set_threshold(*_COLLECT)
