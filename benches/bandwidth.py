@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -213,6 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
     full = chosen.simulated >= SIMULATED and chosen.real >= REAL
     if full:
         check_page(page, "bandwidth")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its labs are removed
     begin = time.monotonic()
     found = {"simulated": simulate(max(1, chosen.simulated))}
     console.print(f"simulated in {time.monotonic() - begin:.0f} s")
