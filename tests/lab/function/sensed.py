@@ -68,6 +68,11 @@ class Sensed:
         found: dict[str, Any] = self.sensor.get("/v1/ids")
         return found
 
+    def has_counted_all(self) -> bool:
+        """Whether every packet that was reported is in a flow: none waits in a ring."""
+        status = self.status()
+        return bool(status["flows"]["packets"] == status["packets"]["observed"])
+
     def in_force(self) -> dict[str, Any] | None:
         """A block that the firewall has."""
         return next((each for each in self.blocks() if each["state"] == "in_force"), None)
