@@ -6,7 +6,10 @@
 use std::time::{Duration, Instant};
 
 use hawser_multipath::{Decompressor, Resequencer, Tag};
-use hawser_wire::tunnel::{Form, HEADER_LEN, Header, Hello};
+use hawser_wire::{
+    rendezvous::{Message, Relayed},
+    tunnel::{Form, HEADER_LEN, Header, Hello},
+};
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: usize = 64;
@@ -14,6 +17,12 @@ const LIMIT: usize = 64;
 fuzz_target!(|input: &[u8]| {
     if let Ok(hello) = Hello::parse(input) {
         assert_eq!(hello.emit(), input);
+    }
+    if let Some(Ok(message)) = Message::parse(input) {
+        assert_eq!(message.emit(), input);
+    }
+    if let Some(Ok(relayed)) = Relayed::parse(input) {
+        assert_eq!(relayed.emit(), input);
     }
     let mut now = Instant::now();
     let (mut came, mut passed) = (0, 0);

@@ -31,6 +31,7 @@ pub mod load;
 pub mod nsh;
 pub mod proxy;
 pub mod record;
+pub mod rendezvous;
 pub mod resegment;
 pub mod rewrite;
 pub mod segment;

@@ -47,6 +47,8 @@ impl Capabilities {
     pub const CHECKSUM_OMITTED: Self = Self(1 << 4);
     /// Fragments of the tunnel.
     pub const FRAGMENTS: Self = Self(1 << 5);
+    /// Messages of the rendezvous, and relayed datagrams ([`crate::rendezvous`]).
+    pub const RENDEZVOUS: Self = Self(1 << 6);
     /// What every gateway with wire version 1 takes.
     pub const FIRST: Self = Self(
         Self::HEADER_COMPRESSION.0 | Self::RECOVERY.0 | Self::IPV6.0 | Self::CHECKSUM_OMITTED.0,
