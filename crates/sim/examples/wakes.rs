@@ -133,7 +133,7 @@ fn node(authority: &mut Authority, own: u8, others: &[u8], paths: u8, now: Insta
         let path = |path: u8| Path {
             local: Some(address(own, *other, path).into()),
             remote: Some(address(*other, own, path).into()),
-            interface: None,
+            ..Path::default()
         };
         let group = Group::new(0, Class::II, (0..paths).map(path).collect());
         let prefix = format!("10.{other}.0.0/16").parse().unwrap();
@@ -149,6 +149,7 @@ fn node(authority: &mut Authority, own: u8, others: &[u8], paths: u8, now: Insta
         placement: Placement::default(),
         max_rate_bps: [None; 2],
         options: hawser_tunnel::config::Options { proxy: false, ..OPTIONS },
+        rendezvous: None,
         peers: others.iter().map(peer).collect(),
     };
     let identity = authority.identity(&format!("b{own}"));

@@ -12,6 +12,7 @@ mod events;
 mod flow;
 pub mod gateways;
 mod member;
+pub mod nats;
 mod world;
 
 pub use environment::{ENVIRONMENTS, Environment, Link, RATIOS};

@@ -1,6 +1,6 @@
 //! Configuration of a tunnel, already validated.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hawser_multipath::Sla;
 use hawser_wire::tunnel::OwnAddresses;
@@ -29,6 +29,8 @@ pub struct Config {
     pub max_rate_bps: [Option<u64>; 2],
     /// How packets are carried.
     pub options: Options,
+    /// Number of the branch that introduces the others to each other; may be this one.
+    pub rendezvous: Option<u16>,
     /// The other branches.
     pub peers: Vec<Peer>,
 }
@@ -109,9 +111,18 @@ pub struct Path {
     pub remote: Option<IpAddr>,
     /// Index of the interface to which its sockets are bound; None: routing decides.
     pub interface: Option<u32>,
+    /// Where the rendezvous sees the peer, if it has been asked: the remote address of a path that has no
+    /// other.
+    pub reflexive: Option<SocketAddr>,
 }
 
 impl Path {
+    /// Address of the peer as the rendezvous has told it.
+    #[must_use]
+    pub fn introduced(&self) -> Option<SocketAddr> {
+        self.reflexive.filter(|_| self.remote.is_none())
+    }
+
     /// Both addresses, if they are known.
     #[must_use]
     pub fn ends(&self) -> Option<(IpAddr, IpAddr)> {

@@ -128,6 +128,23 @@ pub struct GroupCounters {
     pub sizes: SizeCounters,
     /// TCP connections of the TCP proxy (`quic`).
     pub tcp_proxy: TcpProxyCounters,
+    /// Introductions by the rendezvous, and what it relays (`quic`).
+    pub rendezvous: RendezvousCounters,
+}
+
+/// Introductions, and datagrams relayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RendezvousCounters {
+    /// Introductions of others sent to the peer, or of others received from it.
+    pub introductions: u64,
+    /// Messages from the peer that were ignored: malformed, too many, or not meant for this gateway.
+    pub ignored: u64,
+    /// Datagrams from the peer passed on to others.
+    pub relayed: u64,
+    /// Bytes of these.
+    pub relayed_bytes: u64,
+    /// Datagrams from the peer for others not passed on, because there was no connection or no room.
+    pub not_relayed: u64,
 }
 
 /// Packets that exceed the path MTU. Dropped ones are counted in the drops (`too_long`).

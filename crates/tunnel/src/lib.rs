@@ -26,6 +26,7 @@ mod admission;
 mod arena;
 mod group;
 mod limits;
+mod meeting;
 mod path;
 mod peers;
 mod placement;

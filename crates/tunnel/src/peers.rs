@@ -137,7 +137,9 @@ impl<G: PathGroup> Peers<G> {
 
     fn count_remotes(&mut self) {
         let groups = self.list.iter().flat_map(|peer| &peer.config.groups);
-        let configured = groups.flat_map(|group| &group.paths).filter_map(|path| path.remote);
+        let paths = groups.flat_map(|group| &group.paths);
+        let remote = |path: &config::Path| path.remote.or(path.reflexive.map(|told| told.ip()));
+        let configured = paths.filter_map(remote);
         self.remotes.clear();
         for remote in configured.chain(self.seen.values().copied()) {
             *self.remotes.entry(remote).or_default() += 1;

@@ -70,7 +70,7 @@ impl Ends {
             Remote::Address(address) => Some(address),
             _ => None,
         };
-        Path { local: self.local, remote, interface: None }
+        Path { local: self.local, remote, ..Path::default() }
     }
 }
 
@@ -100,7 +100,7 @@ pub(super) fn parse(
 fn remote(check: &mut Check, field: &str, text: Option<&str>, needed: bool) -> Option<Remote> {
     match text {
         None if needed => {
-            let expected = "an address or name, unless the peer connects and there is TLS";
+            let expected = "an address or name, unless the peer connects and there is TLS, or there is a rendezvous";
             check.error(field, serde_json::Value::Null, expected);
             None
         }

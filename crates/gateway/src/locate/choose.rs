@@ -75,7 +75,7 @@ pub(super) fn choose(
         }
         Err(reason) => {
             let remote = remotes.first().copied();
-            (Path { local: None, remote, interface: None }, Some(down.unwrap_or(reason)))
+            (Path { local: None, remote, ..Path::default() }, Some(down.unwrap_or(reason)))
         }
     }
 }
@@ -101,7 +101,9 @@ fn ordered(found: &[IpAddr], current: Option<IpAddr>, silent: Option<Duration>) 
 fn of_routing(ends: &Ends, remotes: &[IpAddr], here: &mut Here) -> Result<Path, String> {
     let remote = remotes.first().copied();
     match ends.local {
-        Some(local) if here.has(local) => Ok(Path { local: Some(local), remote, interface: None }),
+        Some(local) if here.has(local) => {
+            Ok(Path { local: Some(local), remote, ..Path::default() })
+        }
         Some(local) => Err(format!("no interface has the address {local}")),
         None => Err("no address".to_owned()),
     }
@@ -115,7 +117,12 @@ fn of_interface(
     snapshot: &Snapshot,
 ) -> Result<Path, String> {
     let Link { index, name, .. } = link;
-    let path = |local, remote| Path { local: Some(local), remote, interface: Some(*index) };
+    let path = |local, remote| Path {
+        local: Some(local),
+        remote,
+        interface: Some(*index),
+        ..Path::default()
+    };
     if let Some(local) = ends.local {
         let owns = snapshot.of(*index, local.is_ipv6()).find(|own| own.address == local);
         return match owns.map(|own| own.state) {
@@ -191,13 +198,18 @@ mod tests {
     }
 
     fn bound(local: &str, remote: Option<&str>) -> Path {
-        Path { local: Some(ip(local)), remote: remote.map(ip), interface: Some(3) }
+        Path {
+            local: Some(ip(local)),
+            remote: remote.map(ip),
+            interface: Some(3),
+            ..Path::default()
+        }
     }
 
     #[test]
     fn what_is_missing_is_said() {
         let to = ends(Remote::Address(ip("192.0.2.9")));
-        let none = Path { local: None, remote: Some(ip("192.0.2.9")), interface: None };
+        let none = Path { local: None, remote: Some(ip("192.0.2.9")), ..Path::default() };
         let find = |snapshot: &Snapshot| choose(&to, Path::default(), None, Ok(&[]), snapshot);
         let waits = |reason: &str| (none, Some(reason.to_owned()));
         assert_eq!(find(&Snapshot::default()), waits("there is no interface wan1"));

@@ -260,7 +260,7 @@ impl Gateways {
         let Some(socket) = sockets.find(|socket| socket.address.ip() == at) else { return };
         let from = match socket.purpose {
             Purpose::Connector { remote, .. } => remote,
-            Purpose::Listener { .. } => unknown_peer,
+            _ => unknown_peer,
         };
         let to = socket.address;
         gateway.input(now, from, to, bytes.into());
@@ -474,7 +474,7 @@ impl Gateway {
     fn input(&mut self, now: Instant, from: SocketAddr, to: SocketAddr, bytes: BytesMut) {
         let leads = |socket: &&Socket| match socket.purpose {
             Purpose::Connector { remote, .. } => remote == from,
-            Purpose::Listener { .. } => true,
+            _ => true,
         };
         let mut sockets = self.sockets.iter().filter(|(_, socket)| socket.address == to);
         if let Some((number, _)) = sockets.find(|(_, socket)| leads(socket)) {
@@ -525,7 +525,7 @@ fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
     let path = |path: &usize| PathConfig {
         local: Some(address(*path, gateway).into()),
         remote: Some(address(*path, other).into()),
-        interface: None,
+        ..PathConfig::default()
     };
     let group = Group::new(0, Class::II, paths.iter().map(path).collect());
     let id = |gateway: usize| if gateway == 0 { 1 } else { 2 };
@@ -540,6 +540,7 @@ fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
         placement: Placement::default(),
         max_rate_bps: [None; 2],
         options,
+        rendezvous: None,
         peers: vec![peer],
     }
 }

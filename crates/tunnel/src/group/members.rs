@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hawser_multipath::{Compliance, State, View};
 
-use crate::{path::Link, retry::Retry};
+use crate::{meeting::Meeting, path::Link, retry::Retry};
 
 /// A member path.
 #[derive(Default)]
@@ -16,6 +16,7 @@ pub(crate) struct Member {
     /// Its connection, once the hellos were exchanged.
     pub(crate) link: Option<Link>,
     pub(crate) retry: Retry,
+    pub(crate) meeting: Meeting,
     pub(crate) connections: u64,
     /// Whether it meets the thresholds of the group's class.
     pub(crate) compliance: Compliance,

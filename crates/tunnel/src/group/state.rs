@@ -325,9 +325,14 @@ impl Group {
         self.stores_packets &= takes.contains(Capabilities::RECOVERY);
     }
 
+    /// Whether the peer takes an optional part.
+    pub(crate) fn takes(&self, part: Capabilities) -> bool {
+        self.takes.contains(part)
+    }
+
     /// Whether the peer takes inner packets of IPv6.
     pub(crate) fn takes_ipv6(&self) -> bool {
-        self.takes.contains(Capabilities::IPV6)
+        self.takes(Capabilities::IPV6)
     }
 
     /// Records the peer's session; returns whether it is new, and with it the peer's sequence

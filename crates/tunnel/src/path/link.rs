@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -20,6 +21,7 @@ use super::{
     in_flight::{Outcomes, Stored},
     messages::{EncodedMessage, MessageStreams},
     mtu::PathMtu,
+    seen::Seen,
     settings::version_of,
     sizes::{MAX_BATCH, MAX_DATAGRAM, SEND_BUFFER},
 };
@@ -95,6 +97,11 @@ pub(crate) struct Link {
     pub(crate) mtu: PathMtu,
     /// Datagrams that were sent in fragments.
     pub(super) fragmented: u32,
+    /// Whether its datagrams go through the rendezvous.
+    pub(crate) relayed: bool,
+    /// Where the peer sees this gateway, if it has told, and where it sees the peer.
+    pub(crate) observed: Option<SocketAddr>,
+    pub(crate) seen: Seen,
     /// Messages of the TCP proxy.
     pub(crate) messages: MessageStreams,
     /// Datagrams queued in the connection: bytes each occupies there, and what is kept of it.
@@ -143,6 +150,9 @@ impl Link {
             last_probe: now,
             mtu: PathMtu::default(),
             fragmented: 0,
+            relayed: false,
+            observed: None,
+            seen: Seen::default(),
             messages: MessageStreams::default(),
             queued: VecDeque::new(),
             last_transmit: now,

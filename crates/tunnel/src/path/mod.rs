@@ -8,6 +8,7 @@ mod in_flight;
 mod link;
 mod messages;
 mod mtu;
+mod seen;
 mod settings;
 #[cfg(test)]
 pub(crate) mod simulation;
@@ -22,5 +23,5 @@ pub(crate) use self::{
     messages::EncodedMessage,
     mtu::PathMtu,
     settings::Settings,
-    sizes::inner_mtu,
+    sizes::{MIN_DATAGRAM, inner_mtu},
 };

@@ -1,7 +1,6 @@
 //! QUIC configuration.
 
 use std::{
-    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -88,7 +87,8 @@ impl Settings {
 
     /// What the own hello says, in wire versions that have it.
     pub(crate) fn abilities(&self) -> Abilities {
-        let capabilities = Capabilities::FIRST.with(Capabilities::FRAGMENTS);
+        let capabilities =
+            Capabilities::FIRST.with(Capabilities::FRAGMENTS).with(Capabilities::RENDEZVOUS);
         Abilities { versions: versions(self.options), capabilities }
     }
 
@@ -107,18 +107,13 @@ impl Settings {
         SharedPath::new(now, MIN_DATAGRAM, self.options.congestion)
     }
 
-    /// Configuration of an endpoint that listens, or of one that only connects, at this address,
-    /// for datagrams of at most `max_datagram` bytes.
-    pub(crate) fn endpoint(
-        &self,
-        takes: bool,
-        address: SocketAddr,
-        max_datagram: u16,
-    ) -> EndpointConfig {
+    /// Configuration of an endpoint that listens, or of one that only connects, for datagrams of at
+    /// most `max_datagram` bytes. `name` is its own among those that listen.
+    pub(crate) fn endpoint(&self, takes: bool, name: &str, max_datagram: u16) -> EndpointConfig {
         // After a restart the tokens are the same, so that peers notice it at once. Each listener
         // has its own: the reset of one must not reveal a token of another (RFC 9000 section
         // 21.11).
-        let purpose = format!("stateless reset of {address}");
+        let purpose = format!("stateless reset of {name}");
         let mut config =
             EndpointConfig::new(Arc::new(self.identity.derived_key(purpose.as_bytes())));
         config.min_reset_interval(RESET_INTERVAL);

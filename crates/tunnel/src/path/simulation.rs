@@ -232,8 +232,7 @@ impl<G: Gateway> Simulation<G> {
 
 impl End {
     fn new(settings: &Settings, now: Instant, takes: bool) -> Self {
-        let address = ([192, 0, 2, 1], 1).into();
-        let config = std::sync::Arc::new(settings.endpoint(takes, address, MAX_DATAGRAM));
+        let config = std::sync::Arc::new(settings.endpoint(takes, "one end", MAX_DATAGRAM));
         let server =
             takes.then(|| std::sync::Arc::new(settings.server(&settings.model(now), MAX_DATAGRAM)));
         Self { endpoint: Endpoint::new(config, server, true, None), link: None }

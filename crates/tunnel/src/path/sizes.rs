@@ -3,7 +3,7 @@
 use hawser_wire::tunnel::HEADER_LEN;
 
 /// UDP payload, bytes, before MTU discovery (RFC 9000 section 14.1).
-pub(super) const MIN_DATAGRAM: u16 = 1200;
+pub(crate) const MIN_DATAGRAM: u16 = 1200;
 
 /// UDP payload, bytes, that fits an Ethernet frame: 1500 bytes less IPv4 and UDP headers. Discovery
 /// finds less where the path takes less (RFC 8899).

@@ -25,6 +25,19 @@ pub enum Purpose {
         /// Remote address.
         remote: SocketAddr,
     },
+    /// Accepts the connection of one path from a peer to which the rendezvous has introduced this
+    /// gateway.
+    Responder {
+        /// The path.
+        path: PathId,
+        /// Remote address.
+        remote: SocketAddr,
+    },
+    /// Has no socket: datagrams of one path go through the rendezvous.
+    Relayed {
+        /// The path.
+        path: PathId,
+    },
 }
 
 impl Purpose {
@@ -32,7 +45,18 @@ impl Purpose {
     pub(super) fn path(self) -> Option<PathId> {
         match self {
             Self::Listener { .. } => None,
-            Self::Connector { path, .. } => Some(path),
+            Self::Connector { path, .. }
+            | Self::Responder { path, .. }
+            | Self::Relayed { path } => Some(path),
+        }
+    }
+
+    /// Whether a connection goes on after a change from `old`: the use is the same, or the address of the
+    /// peer is another, which it moves to itself.
+    pub(super) fn continues(self, old: Self) -> bool {
+        match (self, old) {
+            (Self::Responder { path, .. }, Self::Responder { path: old, .. }) => path == old,
+            _ => self == old,
         }
     }
 }
@@ -52,22 +76,25 @@ pub struct Socket {
 
 impl Config {
     /// Sockets that this configuration needs and that can be bound, because the local addresses are
-    /// known: one per listening address and group, one per path that this side connects. Their
-    /// ports are the path label.
+    /// known: one per listening address and group, one per path that this side connects or to which the
+    /// rendezvous has introduced it. Their ports are the path label.
     #[must_use]
     pub fn sockets(&self) -> Vec<Socket> {
         let mut wanted = Vec::new();
         for (path, config) in self.paths() {
-            let Some(purpose) = self.purpose(path, &config) else { continue };
             let Some(local) = config.local else { continue };
-            let port = match purpose {
-                Purpose::Listener { group } => wide::listener_port(self.id, group),
-                Purpose::Connector { .. } => wide::connector_port(self.id, path.member + 1),
-            };
-            let address = SocketAddr::new(local, port);
-            let socket = Socket { address, interface: config.interface, purpose };
-            if !wanted.contains(&socket) {
-                wanted.push(socket);
+            for purpose in self.purposes_of(path, &config) {
+                let port = match purpose {
+                    Purpose::Listener { group } => wide::listener_port(self.id, group),
+                    // All of a member path are the same, and so is what a NAT makes of them
+                    // (RFC 4787 section 4.1).
+                    _ => wide::connector_port(self.id, path.member + 1),
+                };
+                let address = SocketAddr::new(local, port);
+                let socket = Socket { address, interface: config.interface, purpose };
+                if !wanted.contains(&socket) {
+                    wanted.push(socket);
+                }
             }
         }
         wanted
@@ -75,7 +102,20 @@ impl Config {
 
     /// Uses of all sockets, also of those that have no local address at present.
     pub(super) fn purposes(&self) -> Vec<Purpose> {
-        self.paths().filter_map(|(path, config)| self.purpose(path, &config)).collect()
+        self.paths().flat_map(|(path, config)| self.purposes_of(path, &config)).collect()
+    }
+
+    /// Configuration of a path.
+    pub(super) fn path(&self, id: PathId) -> Option<&Path> {
+        let peer = self.peers.iter().find(|peer| peer.id == id.peer)?;
+        let group = peer.groups.iter().find(|group| group.id == id.group)?;
+        group.paths.get(usize::from(id.member))
+    }
+
+    /// Whether the remote address of a path comes from the rendezvous, if it is behind a NAT.
+    pub(super) fn is_met(&self, id: PathId) -> bool {
+        let other = self.rendezvous.is_some_and(|number| number != self.id && number != id.peer);
+        other && self.path(id).is_some_and(|path| path.remote.is_none())
     }
 
     fn paths(&self) -> impl Iterator<Item = (PathId, Path)> {
@@ -87,13 +127,18 @@ impl Config {
     }
 
     /// None: the remote address is not known.
-    fn purpose(&self, path: PathId, config: &Path) -> Option<Purpose> {
+    fn purposes_of(&self, path: PathId, config: &Path) -> impl Iterator<Item = Purpose> + use<> {
         let PathId { peer, group, .. } = path;
-        if self.id > peer {
-            return Some(Purpose::Listener { group });
-        }
-        let remote = SocketAddr::new(config.remote?, wide::listener_port(peer, group));
-        Some(Purpose::Connector { path, remote })
+        let introduced = config.introduced();
+        let of_path = if self.id > peer {
+            introduced.map(|remote| Purpose::Responder { path, remote })
+        } else {
+            let label = wide::listener_port(peer, group);
+            let known = config.remote.map(|address| SocketAddr::new(address, label));
+            known.or(introduced).map(|remote| Purpose::Connector { path, remote })
+        };
+        let listener = (self.id > peer).then_some(Purpose::Listener { group });
+        listener.into_iter().chain(of_path)
     }
 }
 
@@ -161,6 +206,11 @@ impl Endpoint {
         if let Some(place) = self.owners.get_mut(handle.0) {
             *place = None;
         }
+    }
+
+    /// Whether it has no socket, because its datagrams go through the rendezvous.
+    pub(super) fn is_relayed(&self) -> bool {
+        matches!(self.socket.purpose, Purpose::Relayed { .. })
     }
 
     /// Whether it has no connections.

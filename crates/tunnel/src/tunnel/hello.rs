@@ -86,6 +86,11 @@ impl<S: Stream> Tunnel<S> {
             (None, Some(Purpose::Listener { group: own })) if own == group && !peer.we_connect => {
                 Ok(hello)
             }
+            (None, Some(Purpose::Responder { path, .. } | Purpose::Relayed { path }))
+                if path == hello.id && !peer.we_connect =>
+            {
+                Ok(hello)
+            }
             _ => Err(format!("{:?} is not expected on this path", hello.branch)),
         }
     }

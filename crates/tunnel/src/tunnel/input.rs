@@ -11,6 +11,7 @@ use hawser_wire::{
     flow, ip,
     ipv4::protocol::TCP,
     record::Segmentation,
+    rendezvous::is_of_rendezvous,
     segment::GsoPacket,
     tcp::{self, Segment},
     tunnel::{HEADER_LEN, unknown_context},
@@ -165,6 +166,7 @@ impl<S: Stream> Tunnel<S> {
                 let mut link = Link::new(connection, (socket, handle), model, None, now);
                 link.mtu = PathMtu::new(max_datagram);
                 link.validated = validated;
+                link.relayed = endpoint.is_relayed();
                 endpoint.set_owner(handle, Owner::Nobody);
                 self.unowned.insert(link.at, link);
                 None
@@ -211,6 +213,10 @@ impl<S: Stream> Tunnel<S> {
         while let Some(datagram) =
             group.link_mut(id.member).and_then(|link| link.connection.datagrams().recv())
         {
+            if is_of_rendezvous(&datagram) {
+                self.rendezvous.received.push((id, datagram));
+                continue;
+            }
             let member = usize::from(id.member);
             let delivered = &mut self.delivered;
             if let Some(flow) = group.receive(member, &datagram, now, delivered, &mut check)
@@ -220,6 +226,7 @@ impl<S: Stream> Tunnel<S> {
                 link.send(Bytes::copy_from_slice(&unknown_context(flow)), None);
             }
         }
+        self.handle_messages(now);
     }
 
     /// Takes a packet of this branch, segments it if it is a GSO packet, and queues it for a path

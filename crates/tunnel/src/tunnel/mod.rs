@@ -8,6 +8,8 @@ mod hello;
 mod input;
 mod oversize;
 mod proxy;
+mod relay;
+mod rendezvous;
 mod report;
 mod request;
 mod state;

@@ -1,6 +1,6 @@
 //! Status and counters.
 
-use std::time::Instant;
+use std::{net::SocketAddr, time::Instant};
 
 use hawser_multipath::{Path as Model, State, View};
 
@@ -18,6 +18,8 @@ use crate::{
 #[derive(Clone, Copy)]
 pub struct GroupView<'a> {
     group: &'a Group,
+    /// Whether the rendezvous introduces its peer, to which this side then connects.
+    meets: bool,
     /// Flows placed on it.
     pub flows: u32,
 }
@@ -26,6 +28,7 @@ pub struct GroupView<'a> {
 #[derive(Clone, Copy)]
 pub struct PathView<'a> {
     member: &'a Member,
+    meets: bool,
     /// Its configuration.
     pub config: config::Path,
 }
@@ -35,9 +38,12 @@ impl<S: Stream> Tunnel<S> {
     pub fn report(
         &self,
     ) -> impl Iterator<Item = (&config::Peer, impl Iterator<Item = GroupView<'_>>)> {
-        self.peers.iter().map(|peer| {
+        let own = self.config.id;
+        let rendezvous = self.config.rendezvous.filter(|id| *id != own);
+        self.peers.iter().map(move |peer| {
+            let meets = peer.we_connect && rendezvous.is_some_and(|id| id != peer.config.id);
             let flows = |group: &Group| self.peers.flows(peer.config.id, group.config.id);
-            let view = move |group| GroupView { flows: flows(group), group };
+            let view = move |group| GroupView { flows: flows(group), meets, group };
             (&peer.config, peer.groups.iter().map(view))
         })
     }
@@ -59,6 +65,13 @@ impl<S: Stream> Tunnel<S> {
             (0..).map(id).zip(group.members.iter())
         });
         paths.filter(|(_, member)| silent(member)).map(|(id, _)| id).collect()
+    }
+
+    /// Name of the peer that introduces this gateway to others.
+    #[must_use]
+    pub fn rendezvous(&self) -> Option<&str> {
+        let peer = self.peers.by_id(self.config.rendezvous?)?;
+        Some(&peer.config.branch)
     }
 
     /// Counters of unauthenticated connections.
@@ -123,11 +136,30 @@ impl<'a> GroupView<'a> {
     pub fn paths(&self) -> impl Iterator<Item = PathView<'a>> + use<'a> {
         let configs = self.group.config.paths.iter();
         let pairs = self.group.members.iter().zip(configs);
-        pairs.map(|(member, config)| PathView { member, config: *config })
+        let meets = self.meets;
+        pairs.map(move |(member, config)| PathView { member, meets, config: *config })
     }
 }
 
 impl PathView<'_> {
+    /// Where the peer sees this gateway, if it has told.
+    #[must_use]
+    pub fn observed(&self) -> Option<SocketAddr> {
+        self.member.link.as_ref()?.observed
+    }
+
+    /// Whether it has no connection, and this side connects once the rendezvous has told where to.
+    #[must_use]
+    pub fn awaits_introduction(&self) -> bool {
+        self.meets && self.config.remote.is_none() && self.member.link.is_none()
+    }
+
+    /// Whether it leads through the rendezvous.
+    #[must_use]
+    pub fn is_relayed(&self) -> bool {
+        self.member.link.as_ref().is_some_and(|link| link.relayed)
+    }
+
     /// Bytes of packets assigned to it.
     #[must_use]
     pub fn assigned_bytes(&self) -> u64 {

@@ -14,6 +14,7 @@ use super::{
     endpoint::{Endpoint, Owner, Purpose, Socket},
     error_limit::ErrorLimit,
     event::Event,
+    rendezvous::Rendezvous,
     request::Open,
 };
 use crate::{
@@ -64,6 +65,7 @@ pub struct Tunnel<S> {
     /// Paths on which datagrams may have arrived.
     pub(super) unread: VecDeque<PathId>,
     pub(super) delivered: VecDeque<Incoming>,
+    pub(super) rendezvous: Rendezvous,
     pub(super) events: VecDeque<Event>,
     pub(super) opens: VecDeque<Open>,
     pub(super) next_tick: Instant,
@@ -105,6 +107,7 @@ impl<S: Stream> Tunnel<S> {
             response: Vec::new(),
             unread: VecDeque::new(),
             delivered: VecDeque::new(),
+            rendezvous: Rendezvous::default(),
             events: VecDeque::new(),
             opens: VecDeque::new(),
             next_tick: now,
@@ -152,12 +155,7 @@ impl<S: Stream> Tunnel<S> {
             let endpoint = self.endpoint(socket, sizes, now);
             self.endpoints.insert(number, endpoint);
         }
-        let (wanted, purposes) = (config.sockets(), config.purposes());
-        self.endpoints.retain(|_, endpoint| {
-            endpoint.bound = wanted.contains(&endpoint.socket);
-            let is_used = endpoint.socket.purpose.path().is_some() || !endpoint.is_idle();
-            endpoint.bound || is_used && purposes.contains(&endpoint.socket.purpose)
-        });
+        self.keep_endpoints(&config);
         let (queue, options) = (config.queue_bytes, config.options);
         let open = |_: &_, group: &crate::config::Group| {
             Ok::<_, Infallible>(Group::new(group.clone(), session, queue, options))
@@ -178,9 +176,23 @@ impl<S: Stream> Tunnel<S> {
             proxy.peers_changed = true;
         }
         self.config = config;
+        self.rendezvous.wake(now);
         if std::mem::take(&mut self.identity_changed) {
             self.end_distrusted(now);
         }
+    }
+
+    /// Drops the endpoints of which a configuration has no use.
+    fn keep_endpoints(&mut self, config: &Config) {
+        let (wanted, purposes) = (config.sockets(), config.purposes());
+        self.endpoints.retain(|_, endpoint| {
+            if let Purpose::Relayed { path } = endpoint.socket.purpose {
+                return config.is_met(path);
+            }
+            endpoint.bound = wanted.contains(&endpoint.socket);
+            let is_used = endpoint.socket.purpose.path().is_some() || !endpoint.is_idle();
+            endpoint.bound || is_used && purposes.contains(&endpoint.socket.purpose)
+        });
     }
 
     /// A random number, not for secrets.
@@ -191,10 +203,18 @@ impl<S: Stream> Tunnel<S> {
 
     pub(super) fn endpoint(&self, socket: Socket, sizes: (usize, u16), now: Instant) -> Endpoint {
         let (_, max_datagram) = sizes;
-        let listens = matches!(socket.purpose, Purpose::Listener { .. });
+        let listens = match socket.purpose {
+            Purpose::Listener { .. } | Purpose::Responder { .. } => true,
+            Purpose::Connector { .. } => false,
+            Purpose::Relayed { path } => self.config.id > path.peer,
+        };
+        let name = match socket.purpose.path() {
+            None => socket.address.to_string(),
+            Some(path) => format!("{:?} at {}", path, socket.address),
+        };
         let server = || self.settings.server(&self.settings.model(now), max_datagram);
         let server = listens.then(server);
-        let config = self.settings.endpoint(listens, socket.address, max_datagram);
+        let config = self.settings.endpoint(listens, &name, max_datagram);
         Endpoint::new(socket, sizes, config, server)
     }
 
@@ -246,7 +266,8 @@ impl<S: Stream> Tunnel<S> {
     pub fn endpoint_for(&self, wanted: &Socket, taken: impl Fn(usize) -> bool) -> Option<usize> {
         let same = |endpoint: &Endpoint| {
             let Socket { address, purpose, .. } = endpoint.socket;
-            purpose == wanted.purpose && (purpose.path().is_some() || address == wanted.address)
+            wanted.purpose.continues(purpose)
+                && (purpose.path().is_some() || address == wanted.address)
         };
         let found = self.endpoints.iter().filter(|(number, _)| !taken(**number));
         let found = found.filter(|(_, endpoint)| same(endpoint));

@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use hawser_wire::tunnel::Capabilities;
+
 use super::{
     endpoint::{Endpoint, Owner, Purpose},
     event::Event,
+    relay::stand_in,
     state::Tunnel,
 };
 use crate::{
@@ -34,7 +37,7 @@ impl<S: Stream> Tunnel<S> {
             [group.members.poll_timeout(), group.resequencer.poll_timeout()].into_iter().flatten()
         });
         let others = self.unowned.values_mut().filter_map(|link| link.connection.poll_timeout());
-        let limits = self.limits.poll_timeout();
+        let limits = self.limits.poll_timeout().into_iter().chain(self.rendezvous.poll_timeout());
         paths.chain(others).chain(limits).fold(ticks, Instant::min)
     }
 
@@ -43,6 +46,9 @@ impl<S: Stream> Tunnel<S> {
         if now >= self.next_tick {
             self.tick(now);
             self.next_tick = now + TICK;
+        }
+        if self.rendezvous.poll_timeout().is_some_and(|at| at <= now) {
+            self.open_paths(now);
         }
         let admitted = self.limits.expire(now);
         for group in self.peers.groups_mut() {
@@ -75,6 +81,7 @@ impl<S: Stream> Tunnel<S> {
             if let Purpose::Connector { path, .. } = endpoint.socket.purpose
                 && endpoint.bound
                 && endpoint.is_idle()
+                && !self.config.is_met(path)
             {
                 due.push((*number, path));
             }
@@ -82,13 +89,20 @@ impl<S: Stream> Tunnel<S> {
         for (number, path) in due {
             self.connect(number, path, now);
         }
+        self.meet(now);
         if now >= self.next_second {
             self.next_second = now + Duration::from_secs(1);
             self.end_late_flows();
         }
         let proxied = self.proxy.is_some();
         for group in self.peers.groups_mut() {
-            group.links_mut().for_each(|link| link.probe_if_silent(now));
+            let tells = group.takes(Capabilities::RENDEZVOUS);
+            for link in group.links_mut() {
+                link.probe_if_silent(now);
+                if tells {
+                    link.tell_observed(now);
+                }
+            }
             group.judge_paths(now);
             group.update_mtu(now);
             if proxied {
@@ -129,7 +143,7 @@ impl<S: Stream> Tunnel<S> {
     }
 
     /// Opens the connection of a path, if its backoff has passed.
-    fn connect(&mut self, number: usize, path: PathId, now: Instant) {
+    pub(super) fn connect(&mut self, number: usize, path: PathId, now: Instant) {
         let random = self.random();
         let Some(peer) = self.peers.by_id_mut(path.peer) else { return };
         let name = peer.config.branch.clone();
@@ -147,11 +161,16 @@ impl<S: Stream> Tunnel<S> {
         let Some(endpoint) = self.endpoints.get_mut(&number) else { return };
         let max_datagram = endpoint.max_datagram;
         let config = self.settings.client(&model, max_datagram);
-        let Purpose::Connector { remote, .. } = endpoint.socket.purpose else { return };
+        let remote = match endpoint.socket.purpose {
+            Purpose::Connector { remote, .. } => remote,
+            Purpose::Relayed { path } => stand_in(path),
+            _ => return,
+        };
         match endpoint.quic.connect(now, config, remote, &name) {
             Ok((handle, connection)) => {
                 let mut link = Link::new(connection, (number, handle), model, Some(path), now);
                 link.mtu = PathMtu::new(max_datagram);
+                link.relayed = endpoint.is_relayed();
                 endpoint.set_owner(handle, Owner::Nobody);
                 self.unowned.insert(link.at, link);
             }

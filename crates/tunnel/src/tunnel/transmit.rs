@@ -43,6 +43,11 @@ impl<S: Stream> Tunnel<S> {
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         loop {
             if let Some((socket, transmit, bytes)) = self.responses.pop_front() {
+                if let Some(path) = self.relayed_path(socket) {
+                    let datagram = bytes.get(..transmit.size).unwrap_or_default();
+                    self.send_relayed(path, datagram, transmit.size, now);
+                    continue;
+                }
                 self.response = bytes;
                 return Some(Transmit::new(socket, &transmit, &self.response));
             }
@@ -72,7 +77,13 @@ impl<S: Stream> Tunnel<S> {
             };
             self.batch = batch;
             if let Some(transmit) = transmit {
-                return Some((at.0, transmit));
+                let Some(path) = self.relayed_path(at.0) else { return Some((at.0, transmit)) };
+                let batch = std::mem::take(&mut self.batch);
+                let datagrams = batch.contents().get(..transmit.size).unwrap_or_default();
+                let one = transmit.segment_size.unwrap_or(transmit.size);
+                self.send_relayed(path, datagrams, one, now);
+                self.batch = batch;
+                continue;
             }
             self.send_queue.pop_front();
             self.poll_connection(at, now);

@@ -120,7 +120,7 @@ fn bind(spec: tunnel::Socket) -> io::Result<UdpSocket> {
         hawser_netdev::bind_to_interface(&udp, interface)?;
     }
     net::bind(&udp, &address)?;
-    if let Purpose::Connector { remote, .. } = purpose {
+    if let Purpose::Connector { remote, .. } | Purpose::Responder { remote, .. } = purpose {
         net::connect(&udp, &remote)?;
     }
     Ok(udp.into())

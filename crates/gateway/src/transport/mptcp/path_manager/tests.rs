@@ -10,7 +10,7 @@ fn path(n: u8) -> Path {
     Path {
         local: Some([198, 18, 1, n].into()),
         remote: Some([198, 18, 2, n].into()),
-        interface: None,
+        ..Path::default()
     }
 }
 
