@@ -203,7 +203,7 @@ impl<T: Transport> Agent<T> {
                     member,
                     reason: reason.to_owned(),
                 };
-                group.waiting = self.locator.waiting(config.id, of.id).map(waiting).collect();
+                group.waiting.extend(self.locator.waiting(config.id, of.id).map(waiting));
                 for (member, path) in (0..).zip(&of.paths) {
                     let problem = problems.iter().find(|(local, _)| path.local == Some(*local));
                     if let Some((_, reason)) = problem {

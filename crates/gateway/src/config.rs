@@ -6,6 +6,7 @@ pub(crate) mod classifier;
 mod document;
 pub(crate) mod ends;
 mod local;
+mod rendezvous;
 pub(crate) mod switch;
 mod transport;
 pub(crate) mod wan;
@@ -56,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) peers: Vec<Peer>,
     /// Ends of the paths of all peers' groups, in their order.
     pub(crate) ends: Vec<Ends>,
+    /// Number of the branch that introduces gateways to each other.
+    pub(crate) rendezvous: Option<u16>,
     pub(crate) switch: Option<Switch>,
     pub(crate) classifier: Option<Classifier>,
     /// None: WAN interfaces are like all others.
@@ -83,10 +86,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     }
     check.identities(&document);
     let permissions = local::check(&mut check, document.local.as_deref(), &document.services);
-    let mut ends = Vec::new();
-    let numbered = document.peers.iter().enumerate();
-    let peers = numbered.map(|(i, peer)| check.peer(&document, i, peer, &mut ends));
-    let peers: Vec<Peer> = peers.collect();
+    let (peers, ends) = check.peers(&document);
+    let rendezvous = rendezvous::check(&mut check, &document, &ends);
     let prohibited = check.prohibited(&document);
     let agents = agents(&peers);
     let switch = document.switch.as_ref();
@@ -105,6 +106,7 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
         prohibited,
         peers,
         ends,
+        rendezvous,
         switch,
         classifier,
         wan,
@@ -229,6 +231,14 @@ impl Check {
         }
     }
 
+    /// All peers, and the ends of the paths to them.
+    fn peers(&mut self, document: &Document) -> (Vec<Peer>, Vec<Ends>) {
+        let mut ends = Vec::new();
+        let numbered = document.peers.iter().enumerate();
+        let peers = numbered.map(|(i, peer)| self.peer(document, i, peer, &mut ends)).collect();
+        (peers, ends)
+    }
+
     fn peer(
         &mut self,
         own: &Document,
@@ -247,7 +257,9 @@ impl Check {
             if !ids.insert(group.id) {
                 self.error(&format!("{field}.id"), group.id, "a number that no other group has");
             }
-            let needs_remote = own.id < document.id || own.transport.tls.is_none();
+            let connects =
+                own.id < document.id && !rendezvous::may_introduce(own, &document.branch);
+            let needs_remote = connects || own.transport.tls.is_none();
             let (paths, found) = self.paths(&field, group, document.id, needs_remote);
             if group.sla.is_some() && own.transport.kind != Kind::Quic {
                 let expected = "none: only quic measures its paths";

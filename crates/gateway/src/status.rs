@@ -137,8 +137,15 @@ pub(super) struct PathStatus {
     pub(super) member: u8,
     /// Address of this gateway.
     pub(super) local: String,
-    /// Address of the peer.
+    /// Address of the peer; with its port where the rendezvous has told it.
     pub(super) remote: String,
+    /// Address and port from which this gateway's packets reach the peer (reflexive transport
+    /// address); null until it has told them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reflexive: Option<String>,
+    /// Branch through which the path leads, because no direct connection could be opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) via: Option<String>,
     /// `probing`, `up`, `degraded`, `down` or `standby`.
     pub(super) state: &'static str,
     /// Measured rate, bit/s.

@@ -59,6 +59,12 @@ pub(crate) struct Document {
     pub(crate) prohibited: Vec<String>,
     /// How packets are carried.
     pub(crate) transport: TransportDocument,
+    /// Name of the branch that introduces gateways behind NATs to each other (`quic`): this one, or a
+    /// peer with a higher number. Paths to other peers then need no `remote`, and lead through that
+    /// branch if no direct connection can be opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = NAME))]
+    pub(crate) rendezvous: Option<String>,
     /// Limit of each path group's queue, bytes.
     #[serde(default = "default_queue_bytes")]
     #[schemars(range(min = 65_536, max = 1_073_741_824))]

@@ -260,6 +260,8 @@ class GatewayConfig(Configuration):
     prohibited: Annotated[tuple[Network, ...], OMIT_EMPTY] = ()
     """Prefixes of branches that this one must not reach."""
     transport: Transport
+    rendezvous: Annotated[str | None, OMIT_NONE] = None
+    """Branch that introduces gateways behind NATs to each other: this one, or a peer."""
     queue_bytes: int = 1_000_000
     """Limit of each path group's queue, bytes."""
     peers: tuple[Peer, ...]

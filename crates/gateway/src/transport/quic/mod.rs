@@ -6,7 +6,12 @@ mod proxy;
 mod report;
 mod socket;
 
-use std::{collections::BTreeMap, io, net::IpAddr, time::Instant};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
 
 use hawser_netdev::{
     poll::{Interest, Ready},
@@ -49,6 +54,8 @@ pub(crate) struct Quic {
     mtu: DeviceMtu,
     /// The TCP proxy, if it is on.
     proxy: Option<Proxy>,
+    /// Where the rendezvous has said that peers are.
+    introduced: HashMap<PathId, SocketAddr>,
     /// Result of the UDP GSO self-test, once it has run.
     offload: Option<bool>,
 }
@@ -85,6 +92,7 @@ impl Quic {
             device: Device::new(),
             mtu: DeviceMtu::default(),
             proxy,
+            introduced: HashMap::new(),
             offload,
         })
     }
@@ -170,6 +178,38 @@ impl Quic {
         }
     }
 
+    /// The tunnel's part of the configuration, with what the rendezvous has told.
+    fn settings(&mut self, config: &Config) -> tunnel::Config {
+        let mut settings = tunnel_config(config, &mut self.offload);
+        let mut met = HashMap::new();
+        for peer in &mut settings.peers {
+            for group in &mut peer.groups {
+                for (member, path) in (0..).zip(&mut group.paths) {
+                    let id = PathId { peer: peer.id, group: group.id, member };
+                    let told = self.introduced.get(&id).filter(|_| settings.rendezvous.is_some());
+                    path.reflexive = told.copied();
+                    met.extend(path.introduced().map(|address| (id, address)));
+                }
+            }
+        }
+        self.introduced = met;
+        settings
+    }
+
+    /// Opens sockets to peers to which the rendezvous has introduced this gateway.
+    fn meet(&mut self, host: &mut Host, now: Instant) {
+        let mut any = false;
+        while let Some((path, address)) = self.tunnel.poll_introduction() {
+            let PathId { peer, group, member } = path;
+            tracing::info!(peer, group, member, %address, "introduced");
+            self.introduced.insert(path, address);
+            any = true;
+        }
+        if any {
+            self.relocate(host, now);
+        }
+    }
+
     /// Logs the tunnel's events.
     fn log_events(&mut self) {
         while let Some(event) = self.tunnel.poll_event() {
@@ -198,7 +238,7 @@ impl Transport for Quic {
         identity: Option<&Identity>,
         now: Instant,
     ) -> io::Result<()> {
-        let settings = tunnel_config(config, &mut self.offload);
+        let settings = self.settings(config);
         tracing::info!(offload = settings.options.udp_offload, "UDP segmentation");
         let opened = self.open(host, &settings)?;
         if let Some(identity) = identity {
@@ -209,7 +249,7 @@ impl Transport for Quic {
     }
 
     fn relocate(&mut self, host: &mut Host, now: Instant) {
-        let settings = tunnel_config(&host.config, &mut self.offload);
+        let settings = self.settings(&host.config);
         match self.open(host, &settings) {
             Ok(opened) => self.apply(settings, opened, now),
             Err(error) => tracing::warn!(%error, "cannot open the sockets of paths"),
@@ -253,6 +293,7 @@ impl Transport for Quic {
         if let Some(proxy) = &mut self.proxy {
             proxy.advance(host, &mut self.tunnel, now);
         }
+        self.meet(host, now);
         self.log_events();
     }
 
@@ -298,6 +339,7 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
             oversize: transport.oversize,
             newest_version: transport.wire_version,
         },
+        rendezvous: config.rendezvous,
         peers: config.peers.clone(),
     }
 }

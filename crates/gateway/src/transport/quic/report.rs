@@ -1,28 +1,31 @@
 //! Status and counters for the control API.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
 use hawser_multipath::State;
 use hawser_tunnel::{GroupView, PathView, Stream, Tunnel};
 
-use crate::status::{GroupStatus, NumberedCounters, PathStatus, PeerCounters, PeerStatus};
+use crate::status::{
+    GroupStatus, NumberedCounters, PathStatus, PeerCounters, PeerStatus, WaitingPath,
+};
 
 pub(super) fn status<S: Stream>(tunnel: &Tunnel<S>, now: Instant) -> Vec<PeerStatus> {
+    let rendezvous = tunnel.rendezvous();
     let peer = |(peer, groups): (&hawser_tunnel::config::Peer, _)| {
         let groups: Vec<GroupView<'_>> = Iterator::collect(groups);
         PeerStatus {
             branch: peer.branch.clone(),
             up: groups.iter().any(GroupView::is_up),
-            groups: groups.iter().map(|group| group_status(group, now)).collect(),
+            groups: groups.iter().map(|group| group_status(group, rendezvous, now)).collect(),
         }
     };
     tunnel.report().map(peer).collect()
 }
 
-fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
+fn group_status(group: &GroupView<'_>, rendezvous: Option<&str>, now: Instant) -> GroupStatus {
     let (present, made) = group.connections();
     let remote = group.config().paths.first().and_then(|path| path.remote);
     let (tcp_proxy, tcp_proxy_flows) = group.proxy();
@@ -38,19 +41,41 @@ fn group_status(group: &GroupView<'_>, now: Instant) -> GroupStatus {
         tcp_proxy,
         tcp_proxy_flows,
         mtu: group.mtu(),
-        waiting: Vec::new(),
+        waiting: rendezvous.map_or_else(Vec::new, |name| waiting(group, name)),
         wire_version: group.wire_version(),
-        paths: paths(group, now),
+        paths: paths(group, rendezvous, now),
     }
 }
 
-fn paths(group: &GroupView<'_>, now: Instant) -> Vec<PathStatus> {
+/// Paths to which the rendezvous is to introduce this gateway, and that have no connection.
+fn waiting(group: &GroupView<'_>, rendezvous: &str) -> Vec<WaitingPath> {
+    let paths = (0_u8..).zip(group.paths()).filter(|(_, path)| path.awaits_introduction());
+    let waiting = paths.map(|(member, path)| {
+        let reason = match path.config.introduced() {
+            None => format!("waits for an introduction by {rendezvous}"),
+            Some(address) => format!("no answer from {address}, told by {rendezvous}"),
+        };
+        WaitingPath { member, reason }
+    });
+    waiting.collect()
+}
+
+fn paths(group: &GroupView<'_>, rendezvous: Option<&str>, now: Instant) -> Vec<PathStatus> {
     let total: u64 = group.paths().map(|path| path.assigned_bytes()).sum();
     let status = (0_u8..).zip(group.paths()).map(|(member, path)| {
         let share = path.assigned_bytes() as f64 / total.max(1) as f64;
         let text = |address: Option<IpAddr>| address.map_or_else(String::new, |a| a.to_string());
+        let told = path.config.introduced().as_ref().map(SocketAddr::to_string);
         let (local, remote) = (text(path.config.local), text(path.config.remote));
-        let unmeasured = PathStatus { member, local, remote, share, ..PathStatus::unconnected() };
+        let unmeasured = PathStatus {
+            member,
+            local,
+            remote: told.unwrap_or(remote),
+            reflexive: path.observed().as_ref().map(SocketAddr::to_string),
+            via: rendezvous.filter(|_| path.is_relayed()).map(str::to_owned),
+            share,
+            ..PathStatus::unconnected()
+        };
         measured(unmeasured.clone(), &path, now).unwrap_or(unmeasured)
     });
     status.collect()
@@ -108,6 +133,8 @@ impl PathStatus {
             member: 0,
             local: String::new(),
             remote: String::new(),
+            reflexive: None,
+            via: None,
             state: name(State::Probing),
             rate_bps: 0.0,
             rtt_ms: None,
