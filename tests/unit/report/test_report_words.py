@@ -10,7 +10,7 @@ from hawser.spec.metric import MEASURED
 HIGHER = (
     *("goodput", "requests", "connections", "throughput", "received", "pdr", "path_mtu"),
     *("available_bandwidth", "available_bandwidth_low", "available_bandwidth_high"),
-    *("path_capacity", "trains"),
+    *("path_capacity", "trains", "optimum_share"),
 )
 
 
