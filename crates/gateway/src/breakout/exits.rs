@@ -19,8 +19,10 @@ use hawser_netdev::{
     routes::{Family, Routes},
 };
 
-use super::MARK;
 use crate::config::{Config, switch::PortKind};
+
+/// Packet mark of Type III, and number of its routing table ("HW").
+pub(super) const MARK: u32 = 0x4857;
 
 /// A port of type `internet`.
 pub(super) struct Exit<'a> {

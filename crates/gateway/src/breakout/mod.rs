@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use hawser_netdev::routes::{Family, Routes};
 
 pub(super) use self::exits::Follower;
-use self::exits::{Exit, exits, follow};
+use self::exits::{Exit, MARK, exits, follow};
 use super::{
     config::{
         Config,
@@ -18,9 +18,6 @@ use super::{
     },
     nft::{conditions, family_of, header, list, prefixes, run},
 };
-
-/// Packet mark of Type III, and number of its routing table ("HW").
-const MARK: u32 = 0x4857;
 
 /// Source ports of NAT: below all path labels, whose first nibble is never zero.
 const PORTS: &str = "1024-4095";

@@ -5,6 +5,7 @@ mod controller;
 mod fragment_outcomes;
 mod fragments;
 mod in_flight;
+mod introduce;
 mod link;
 mod messages;
 mod mtu;

@@ -6,6 +6,7 @@ mod error_limit;
 mod event;
 mod hello;
 mod input;
+mod introductions;
 mod oversize;
 mod proxy;
 mod relay;

@@ -2,12 +2,10 @@
 //! time (docs/design/addresses.md, Both ends behind NAT).
 
 use std::{
-    collections::{HashMap, VecDeque},
     net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use hawser_multipath::State;
 use hawser_wire::{
     rendezvous::{Meeting as Place, Message, Relayed},
@@ -21,7 +19,6 @@ use super::{
 };
 use crate::{
     counters::RendezvousCounters,
-    meeting::INTERVAL,
     path::{Link, PathId},
     proxy::Stream,
     retry::Retry,
@@ -33,49 +30,9 @@ const SETTLED: Duration = Duration::from_millis(500);
 /// Time from the moment when the more distant end has its introduction until both send.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// Introductions a second of two gateways on one member path, for all groups together.
-const MAX_PER_INTERVAL: u8 = 8;
-
 /// What the listening end sends to open its NAT: the first byte of a long header alone, which QUIC discards before it looks
 /// for a connection (RFC 9000 section 5.2). One byte amplifies nothing.
 const OPENING: [u8; 1] = [0xff];
-
-/// State of introductions.
-#[derive(Default)]
-pub(super) struct Rendezvous {
-    /// For the host: paths, and where their peers are.
-    introductions: VecDeque<(PathId, SocketAddr)>,
-    /// Messages, and the paths on which they came.
-    pub(super) received: Vec<(PathId, Bytes)>,
-    /// When a path is to be opened.
-    next: Option<Instant>,
-    /// At the rendezvous: introductions of two gateways on a member path since a moment.
-    recent: HashMap<(u16, u16, u8), (Instant, u8)>,
-    /// Number of the last endpoint without a socket.
-    pub(super) last_endpoint: usize,
-}
-
-impl Rendezvous {
-    /// When [`Tunnel::open_paths`] is due.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.next
-    }
-
-    /// Lets all paths be looked at.
-    pub(super) fn wake(&mut self, now: Instant) {
-        self.next = Some(now);
-    }
-
-    /// Whether two gateways may be introduced on a member path once more.
-    fn admits(&mut self, (one, two): (u16, u16), member: u8, now: Instant) -> bool {
-        let old = |at: Instant| now.saturating_duration_since(at) >= INTERVAL;
-        self.recent.retain(|_, (since, _)| !old(*since));
-        let key = (one.min(two), one.max(two), member);
-        let (_, count) = self.recent.entry(key).or_insert((now, 0));
-        *count = count.saturating_add(1);
-        *count <= MAX_PER_INTERVAL
-    }
-}
 
 impl<S: Stream> Tunnel<S> {
     /// A path to whose peer the rendezvous has introduced this gateway, and where the peer is:

@@ -14,7 +14,7 @@ use super::{
     endpoint::{Endpoint, Owner, Purpose, Socket},
     error_limit::ErrorLimit,
     event::Event,
-    rendezvous::Rendezvous,
+    introductions::Rendezvous,
     request::Open,
 };
 use crate::{
