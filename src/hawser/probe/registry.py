@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hawser.probe.bandwidth.passive import PassiveBandwidthProbe
-from hawser.probe.bandwidth.probe import BandwidthProbe
 from hawser.probe.base import Probe
 from hawser.probe.http import HttpProbe
 from hawser.probe.iperf3 import Iperf3Probe
@@ -30,10 +28,8 @@ def probe_for(measurement: Measurement) -> Probe:
             return PingProbe(measurement)
         case PathMtu():
             return PathMtuProbe(measurement)
-        case Bandwidth(method="passive"):
-            return PassiveBandwidthProbe(measurement)
         case Bandwidth():
-            return BandwidthProbe(measurement)
+            return _bandwidth(measurement)
         case Iperf3():
             return Iperf3Probe(measurement)
         case Http():
@@ -42,3 +38,12 @@ def probe_for(measurement: Measurement) -> Probe:
             return LoadProbe(measurement)
         case Throughput():
             return ThroughputProbe(measurement)
+
+
+def _bandwidth(measurement: Bandwidth) -> Probe:
+    # These import scipy, which plans do not need.
+    from hawser.probe.bandwidth.passive import PassiveBandwidthProbe
+    from hawser.probe.bandwidth.probe import BandwidthProbe
+
+    passive = measurement.method == "passive"
+    return PassiveBandwidthProbe(measurement) if passive else BandwidthProbe(measurement)
