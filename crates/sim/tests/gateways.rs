@@ -158,7 +158,9 @@ fn a_new_path_is_padded_once() {
     };
     let before = sent(&gateways);
     gateways.run(4 * SECOND);
-    assert_eq!(sent(&gateways), before, "and no more later");
+    let later = sent(&gateways);
+    let grown: Vec<_> = later.iter().zip(&before).map(|(later, before)| later - before).collect();
+    assert!(grown.iter().all(|bytes| *bytes < 200), "only where the peer is seen: {grown:?}");
     assert!(before.iter().all(|sent| (60_000..300_000).contains(sent)), "{before:?}");
 }
 
