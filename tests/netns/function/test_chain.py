@@ -209,11 +209,19 @@ def test_a_dead_function_stops_its_chain_and_no_other() -> None:
         assert chain.answered(3) == 3
 
 
-def test_mistakes_have_one_message_with_the_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mistakes", "messages"),
+    [
+        ({"control": "", "oam": "maybe"}, ('control: found ""', 'oam: found "maybe"')),
+        ({"ports": []}, ("ports: found [], expected at least one port",)),
+    ],
+)
+def test_mistakes_have_one_message_with_the_place(
+    tmp_path: Path, mistakes: dict[str, object], messages: tuple[str, ...]
+) -> None:
     file = tmp_path / "sff.json"
-    file.write_text(json.dumps({"version": 1, "control": "x", "ports": [], "oam": "maybe"}))
+    file.write_text(json.dumps({"version": 1, "control": "x", "ports": []} | mistakes))
     command = [str(hawserd()), "function", "sff", "--config", str(file), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "ports: found [], expected at least 1 items" in done.stderr
-    assert "oam" in done.stderr
+    assert all(message in done.stderr for message in messages), done.stderr
