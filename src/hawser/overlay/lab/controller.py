@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from hawser.overlay.lab.plan import AGENTS, ControllerPlan, Daemon, GatewayDaemon, NetworkPlan
 from hawser.overlay.lab.resolved import Resolved
+from hawser.overlay.sdwan.gateway import wan_filter
 from hawser.spec.network import AccessLine, Network
 from hawser.spec.overlay import Overlay, Service
 from hawser.spec.port import Port
@@ -30,15 +31,18 @@ def controlled(scenario: Scenario, lab: Resolved, plan: NetworkPlan) -> NetworkP
         network=_network(lab, overlay),
         gateways={name: branch.gateway for name, branch in overlay.branches.items()},
     )
-    daemons = tuple(map(_joined, plan.daemons))
+    daemons = tuple(_joined(lab, daemon) for daemon in plan.daemons)
     return plan.model_copy(update={"daemons": daemons, "controller": added})
 
 
-def _joined(daemon: Daemon) -> Daemon:
-    if not isinstance(daemon, GatewayDaemon):
+def _joined(lab: Resolved, daemon: Daemon) -> Daemon:
+    if not isinstance(daemon, GatewayDaemon) or lab.fabric is None:
         return daemon
+    branch = lab.fabric.branches[daemon.config.branch]
+    opened = branch.model_copy(update={"wan_services": _wan_services(branch.wan_services)})
     control = PurePosixPath(AGENTS, daemon.name, "gateway.sock")
-    config = daemon.config.model_copy(update={"control": control})
+    changed = {"control": control, "wan": wan_filter(lab.fabric, opened)}
+    config = daemon.config.model_copy(update=changed)
     return daemon.model_copy(update={"config": config, "joined": True})
 
 
@@ -48,13 +52,11 @@ def _network(lab: Resolved, overlay: Overlay) -> Network:
     assert internet is not None  # noqa: S101 (a controller's node has an internet port)
     assert lab.fabric is not None  # noqa: S101 (an overlay has one)
     ports = [port for branch in overlay.branches.values() for port in branch.wan_ports]
-    # Measurements run on gateways too: the lab's defaults have to be written out in a network.
-    everything = (Service(protocol="any"),)
     branches = {
         name: branch.model_copy(
             update={
                 "services": lab.fabric.branches[name].services,
-                "wan_services": everything if branch.wan_services is None else branch.wan_services,
+                "wan_services": _wan_services(branch.wan_services),
             }
         )
         for name, branch in overlay.branches.items()
@@ -65,6 +67,11 @@ def _network(lab: Resolved, overlay: Overlay) -> Network:
         ports={port: _line(lab, port) for port in ports},
         mtu=min(map(internet.mtu_of, internet.ports)),
     )
+
+
+def _wan_services(described: tuple[Service, ...] | None) -> tuple[Service, ...]:
+    """Give what the WAN may reach: everything in a lab, for measurements run on gateways too."""
+    return (Service(protocol="any"),) if described is None else described
 
 
 def _line(lab: Resolved, port: Port) -> AccessLine:

@@ -71,11 +71,11 @@ def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> G
         max_rate_bps=_max_rate(fabric),
         classifier=_classifier(fabric, branch),
         switch=switch,
-        wan=_wan(fabric, branch),
+        wan=wan_filter(fabric, branch),
     )
 
 
-def _wan(fabric: Fabric, branch: Branch) -> config.Wan | None:
+def wan_filter(fabric: Fabric, branch: Branch) -> config.Wan | None:
     """Give what WAN interfaces take. The ports of an OpenFlow switch are not the gateway's."""
     if branch.wan_services is None or fabric.switch is SwitchKind.OPENFLOW:
         return None
