@@ -147,9 +147,10 @@ def _addresses(
 ) -> dict[str, str]:
     """Give the addresses that were seen last."""
     seen = {each: time for each, time in before.items() if _time(time) > now - HOLD}
-    seen |= {str(each): now.isoformat() for each in answer}
+    answered = {str(each): now.isoformat() for each in answer}
+    seen |= answered
     newest = sorted(seen, key=IPv4Address)
-    newest.sort(key=lambda each: _time(seen[each]), reverse=True)  # stable
+    newest.sort(key=lambda each: (_time(seen[each]), each in answered), reverse=True)  # stable
     return {each: seen[each] for each in newest[:MAX_ADDRESSES]}
 
 
