@@ -70,9 +70,13 @@ fn read_pcap<E: From<Error>>(
     visit: &mut impl FnMut(Captured<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut reader = PcapReader::new(file).map_err(Error::from)?;
-    let link = reader.header().datalink;
-    while let Some(packet) = reader.next_packet() {
-        let packet = packet.map_err(Error::from)?;
+    let header = reader.header();
+    let link = header.datalink;
+    while let Some(packet) = reader.next_raw_packet() {
+        // Not against the header's length: frames that were cut (`tcpdump -s`) are longer than that.
+        let checked =
+            packet.and_then(|raw| raw.try_into_pcap_packet(header.ts_resolution, u32::MAX));
+        let packet = checked.map_err(Error::from)?;
         let time = Some(packet.timestamp);
         visit(Captured { time, link, length: packet.orig_len, data: &packet.data })?;
     }
@@ -126,4 +130,42 @@ fn per_second(block: &InterfaceDescriptionBlock<'_>) -> u64 {
 fn time_of(units: Duration, per_second: u64) -> Duration {
     let nanos = units.as_nanos().saturating_mul(1_000_000_000) / u128::from(per_second);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frames of a capture: length on the wire, and bytes in the file.
+    fn frames(name: &str, content: &[u8]) -> Result<Vec<(u32, usize)>, Error> {
+        let file = std::env::temp_dir().join(format!("hawser-{}-{name}.pcap", std::process::id()));
+        std::fs::write(&file, content)?;
+        let mut found = Vec::new();
+        let read = read::<Error>(&file, |frame| {
+            found.push((frame.length, frame.data.len()));
+            Ok(())
+        });
+        std::fs::remove_file(&file)?;
+        read.map(|()| found)
+    }
+
+    /// A file of one frame, as `tcpdump -s 96` writes it.
+    fn cut(length: u32, captured: u32) -> Vec<u8> {
+        let header = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 96, 1];
+        let packet = [1_700_000_000, 5, captured, length];
+        let words = header.iter().chain(&packet).flat_map(|word: &u32| word.to_le_bytes());
+        words.chain(std::iter::repeat_n(7, captured as usize)).collect()
+    }
+
+    #[test]
+    fn frames_that_were_cut_are_read() {
+        assert_eq!(frames("cut", &cut(1514, 96)).unwrap(), [(1514, 96)]);
+        assert_eq!(frames("whole", &cut(60, 60)).unwrap(), [(60, 60)]);
+    }
+
+    #[test]
+    fn frames_longer_than_they_were_are_refused() {
+        let error = frames("long", &cut(60, 61)).unwrap_err();
+        assert!(error.to_string().contains("incl_len > orig_len"), "{error}");
+    }
 }
