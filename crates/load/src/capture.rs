@@ -23,33 +23,40 @@ const FRAMES_MAX: usize = 1 << 18;
 /// A pcap file of Ethernet frames, open for writing.
 pub(super) struct CaptureFile<W: Write> {
     writer: PcapWriter<W>,
+    snap_length: usize,
     /// Difference from `CLOCK_MONOTONIC` to `CLOCK_REALTIME`.
     offset: Duration,
 }
 
 impl CaptureFile<BufWriter<File>> {
-    /// Creates a file with timestamps in nanoseconds.
+    /// Creates a file with timestamps in nanoseconds, of `snap_length` bytes of each frame.
     pub(super) fn create(path: &Path, snap_length: u32) -> io::Result<Self> {
+        Self::new(BufWriter::new(File::create(path)?), snap_length)
+    }
+}
+
+impl<W: Write> CaptureFile<W> {
+    fn new(output: W, snap_length: u32) -> io::Result<Self> {
         let header = PcapHeader {
             snaplen: snap_length,
             datalink: DataLink::ETHERNET,
             ts_resolution: TsResolution::NanoSecond,
             ..PcapHeader::default()
         };
-        let writer = PcapWriter::with_header(BufWriter::new(File::create(path)?), header);
+        let writer = PcapWriter::with_header(output, header).map_err(io::Error::other)?;
         let day = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let offset = day.saturating_sub(Duration::from_nanos(clock::now_ns()));
-        Ok(Self { writer: writer.map_err(io::Error::other)?, offset })
+        let snap_length = usize::try_from(snap_length).unwrap_or(usize::MAX);
+        Ok(Self { writer, snap_length, offset })
     }
-}
 
-impl<W: Write> CaptureFile<W> {
-    /// Appends a frame of `length` bytes, of which `data` was captured.
+    /// Appends a frame of `length` bytes, of which `data` was captured, perhaps more than is kept.
     pub(super) fn write(&mut self, time_ns: u64, length: u32, data: &[u8]) -> io::Result<()> {
+        let kept = data.get(..self.snap_length).unwrap_or(data);
         let packet = PcapPacket {
             timestamp: self.offset + Duration::from_nanos(time_ns),
             orig_len: length,
-            data: Cow::Borrowed(data),
+            data: Cow::Borrowed(kept),
         };
         self.writer.write_packet(&packet).map(drop).map_err(io::Error::other)
     }
@@ -98,4 +105,20 @@ fn add(frames: &mut Vec<Frame>, length: u32, data: &[u8]) -> Result<(), Error> {
     }
     frames.push(frame);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_cut_to_the_length_kept_of_them() {
+        let mut file = CaptureFile::new(Vec::new(), 96).unwrap();
+        file.write(1, 1514, &[1; 1514]).unwrap();
+        file.write(2, 60, &[2; 60]).unwrap();
+        let bytes = file.writer.into_writer();
+        assert_eq!(bytes.len(), 24 + (16 + 96) + (16 + 60));
+        let lengths = [0, 0, 0, 96, 0, 0, 5, 0xea];
+        assert_eq!(bytes[24 + 8..][..8], lengths, "what is kept, and what was on the wire");
+    }
 }
