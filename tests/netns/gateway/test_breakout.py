@@ -80,7 +80,7 @@ def test_breakout_follows_addresses(lab: Lab) -> None:
     until(lambda: table(lab) == "", "none is left")
     give(lab, "wa", host=7)
     until(lambda: answered(lab), "by another address")
-    assert waiting(one) == {1: "wb is down"}
+    until(lambda: waiting(one) == {1: "wb is down"}, "so do the tunnels")
     one.stop()
     assert table(lab) == ""
     assert "0x4857" not in lab.at(1, "ip", "rule") + lab.at(1, "ip", "-6", "rule")

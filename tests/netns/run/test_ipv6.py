@@ -23,7 +23,7 @@ from lab.run.probes import RATE, scenario
 pytestmark = pytest.mark.root
 
 _CASES: dict[str, tuple[dict[str, Any], str, float]] = {
-    "ping": ({"probe": "ping", "count": 5, "interval": "10 ms"}, "rtt", 1000),
+    "ping": ({"probe": "ping", "count": 5, "interval": "10 ms"}, "rtt", 60_000),
     "mtu": ({"probe": "path-mtu"}, "path_mtu", 1500),
     "tcp": ({"probe": "iperf3", "duration": "1 s", "warmup": "1 s"}, "goodput", RATE),
     "udp": (
