@@ -24,24 +24,15 @@ from typing import Any
 import pytest
 
 from lab.gateway import tcp_proxy
+from lab.gateway.away import AWAY, SERVE, networks, serve
 from lab.gateway.pair import Gateway, Lab, pki
 from lab.waiting import until
 
 pytestmark = pytest.mark.root
 
-CLIENT, SERVER, AWAY = 3, 4, 5
+CLIENT, SERVER = 3, 4
 EVERYTHING = ["10.2.0.0/24", "172.16.0.0/24", "203.0.113.0/24"]
 LOCAL = {"local": ["10.2.0.0/24"]}
-
-SERVE = """
-import socket, sys
-server = socket.create_server(("", int(sys.argv[1])))
-print("listens", flush=True)
-while True:
-    stream, _ = server.accept()
-    stream.sendall(b"welcome")
-    stream.close()
-"""
 
 ASK = """
 import socket, sys
@@ -76,20 +67,10 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     with Lab(tmp_path) as lab:
         lab.direct()
         tcp_proxy.hosts(lab)
-        lab.namespace(AWAY)
-        lab.cable((2, "away", "172.16.0.1/24"), (AWAY, "away", "172.16.0.9/24"))
-        lab.at(AWAY, "ip", "address", "add", "203.0.113.9/24", "dev", "away")
-        lab.at(AWAY, "ip", "route", "add", "default", "via", "172.16.0.1")
-        lab.at(2, "ip", "route", "add", "203.0.113.0/24", "dev", "away")
+        networks(lab)
         for number, port in ((2, 22), (2, 179), (SERVER, 22), (AWAY, 22)):
             serve(lab, number, SERVE, str(port))
         yield lab
-
-
-def serve(lab: Lab, number: int, program: str, *arguments: str) -> None:
-    server = lab.start(number, sys.executable, "-c", program, *arguments, stdout=-1)
-    assert server.stdout
-    assert server.stdout.readline() == "listens\n"
 
 
 def gateways(lab: Lab, kind: str, **second: Any) -> tuple[Gateway, Gateway]:  # noqa: ANN401

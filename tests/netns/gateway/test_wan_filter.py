@@ -25,6 +25,7 @@ import pytest
 
 from lab import ROOT
 from lab.gateway import tcp_proxy
+from lab.gateway.away import AWAY, SERVE, networks, serve
 from lab.gateway.frames import GRE, ICMP, LLDP, Frame, encode
 from lab.gateway.pair import Gateway, Lab, pki
 from lab.gateway.providers import masquerade
@@ -32,7 +33,7 @@ from lab.waiting import until
 
 pytestmark = pytest.mark.root
 
-HOST, AWAY = 4, 5
+HOST = 4
 FRAMES = ROOT / "tests" / "lab" / "gateway" / "frames.py"
 
 WRITE_DOWN = """
@@ -45,16 +46,6 @@ while True:
     with open(sys.argv[1], "a") as file:
         file.write(data.decode() + "\\n")
     server.sendto(b"welcome", client)
-"""
-
-SERVE = """
-import socket, sys
-server = socket.create_server(("", int(sys.argv[1])))
-print("listens", flush=True)
-while True:
-    stream, _ = server.accept()
-    stream.sendall(b"welcome")
-    stream.close()
 """
 
 ASK = """
@@ -125,11 +116,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         lab.direct()
         tcp_proxy.hosts(lab)
         tcp_proxy.hosts_with_ipv6(lab)
-        lab.namespace(AWAY)
-        lab.cable((2, "away", "172.16.0.1/24"), (AWAY, "away", "172.16.0.9/24"))
-        lab.at(AWAY, "ip", "address", "add", "203.0.113.9/24", "dev", "away")
-        lab.at(AWAY, "ip", "route", "add", "default", "via", "172.16.0.1")
-        lab.at(2, "ip", "route", "add", "203.0.113.0/24", "dev", "away")
+        networks(lab)
         for number in (1, 2):
             lab.at(number, "ip", "address", "add", f"fd00::{number}/64", "dev", "wa", "nodad")
         lab.at(2, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.wa.rp_filter=0")
@@ -146,12 +133,6 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 def has_vlan(lab: Lab) -> bool:
     return "wa.7" in lab.at(2, "ip", "link")
-
-
-def serve(lab: Lab, number: int, program: str, *arguments: str) -> None:
-    server = lab.start(number, sys.executable, "-c", program, *arguments, stdout=-1)
-    assert server.stdout
-    assert server.stdout.readline() == "listens\n"
 
 
 def gateways(lab: Lab, kind: str, **wan: Any) -> tuple[Gateway, Gateway]:  # noqa: ANN401
