@@ -73,6 +73,15 @@ def ports(gateway: int) -> list[dict[str, str]]:
     ]
 
 
+def switch(gateway: int) -> dict[str, Any]:
+    """Give a gateway as an OpenFlow controller knows it."""
+    named = [
+        {"name": port["name"], "addresses": [port["address"]], "next_hop": port["next_hop"]}
+        for port in ports(gateway)
+    ]
+    return {"name": f"gw{gateway}", "ports": named, "entries": entries(gateway)}
+
+
 def _path(member: int, hops: tuple[Hop, ...]) -> Iterator[tuple[int, dict[str, Any]]]:
     pair = (hops[0][0], hops[-1][1])
     back = tuple((there, here) for here, there in reversed(hops))

@@ -31,7 +31,7 @@ from hawser.pki.key import key_pem, new_key
 from lab import ROOT
 from lab.namespace import Namespaces, run
 from lab.waiting import until
-from worked_example import entries, ports
+from worked_example import entries, switch
 
 pytestmark = [
     pytest.mark.root,
@@ -127,14 +127,6 @@ class Controller:
     def __init__(self, machines: Machines, name: str, port: int, role: dict[str, Any]) -> None:
         self._machines, self._name = machines, name
         folder = machines.folder
-        switch = {
-            "name": "gw1",
-            "ports": [
-                {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
-                for p in ports(1)
-            ],
-            "entries": entries(1),
-        }
         listen = {
             "address": "192.0.2.2",
             "port": port,
@@ -148,7 +140,7 @@ class Controller:
             "poll_s": 0.2,
             "listen": listen,
             "role": role,
-            "switches": [switch],
+            "switches": [switch(1)],
         }
         self.client = DaemonClient(control)
         self.process = self.begin()

@@ -12,27 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_openflow_wire import Datapath
 
+import worked_example
 from hawser.openflow import message
 from hawser.openflow.errors import PER_SECOND, Errors
 from hawser.openflow.icmp import MOST, Found, Translated, checksum, returns, translate
 from hawser.overlay.config.openflow import OpenFlowSwitch, mac
-from worked_example import AGENT, address, entries, label, ports, wide_entries, wide_ports
+from worked_example import AGENT, address, label, wide_entries, wide_ports
 
 ROUTER = "203.0.113.1"
 
 
 def switch(number: int, *, wide: bool = False) -> OpenFlowSwitch:
-    named = [
-        {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
-        for p in ports(number)
-    ]
+    example = worked_example.switch(number) | {"socket": "of"}
     return OpenFlowSwitch.model_validate(
-        {
-            "name": "gw",
-            "socket": "of",
-            "ports": named,
-            "entries": wide_entries(number) if wide else entries(number),
-        }
+        example | {"entries": wide_entries(number)} if wide else example
     )
 
 

@@ -6,20 +6,12 @@ import pytest
 
 from hawser.openflow.state import Count, State
 from hawser.overlay.config.openflow import ControllerConfig
-from worked_example import entries, ports
+from worked_example import entries, switch
 
 
 def config(**update: object) -> ControllerConfig:
-    switch = {
-        "name": "gw1",
-        "socket": "of",
-        "ports": [
-            {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
-            for p in ports(1)
-        ],
-        "entries": entries(1),
-    }
-    return ControllerConfig.model_validate({"control": "s", "switches": [switch | update]})
+    one = switch(1) | {"socket": "of"} | update
+    return ControllerConfig.model_validate({"control": "s", "switches": [one]})
 
 
 def installed(state: State, session: object) -> None:

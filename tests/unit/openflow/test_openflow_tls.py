@@ -10,21 +10,13 @@ from pydantic import ValidationError
 from hawser.openflow.state import State
 from hawser.openflow.tls import name_of
 from hawser.overlay.config.openflow import ControllerConfig
-from worked_example import entries, ports
+from worked_example import switch
 
 LISTEN = {"address": "192.0.2.2", "certificate": "c.pem", "key": "c.key", "ca": "ca.pem"}
 
 
 def document(**more: Any) -> dict[str, Any]:  # noqa: ANN401 (JSON)
-    switch = {
-        "name": "gw1",
-        "ports": [
-            {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
-            for p in ports(1)
-        ],
-        "entries": entries(1),
-    }
-    return {"control": "s", "switches": [switch]} | more
+    return {"control": "s", "switches": [switch(1)]} | more
 
 
 def config(**more: Any) -> ControllerConfig:  # noqa: ANN401 (JSON)

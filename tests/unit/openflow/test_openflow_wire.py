@@ -10,7 +10,7 @@ from os_ken.ofproto import ofproto_v1_3, ofproto_v1_3_parser
 from hawser.openflow import wire
 from hawser.overlay.config.openflow import OpenFlowSwitch
 from hawser.overlay.sdwan.flow import Flow, flows
-from worked_example import entries, ports
+from worked_example import switch
 
 BUNDLE, FLAGS = 1, 3
 
@@ -23,12 +23,7 @@ class Datapath:
 
 
 def table(branch: int) -> tuple[Flow, ...]:
-    named = [
-        {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
-        for p in ports(branch)
-    ]
-    switch = {"name": "gw", "socket": "of", "ports": named, "entries": entries(branch)}
-    return flows(OpenFlowSwitch.model_validate(switch))
+    return flows(OpenFlowSwitch.model_validate(switch(branch) | {"socket": "of"}))
 
 
 def bundled(change: object) -> bytes:

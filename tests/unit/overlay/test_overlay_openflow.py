@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import worked_example
 from hawser.overlay.config.openflow import ControllerConfig, OpenFlowSwitch, mac, mark
 from hawser.overlay.sdwan.flow import Flow, flows
-from worked_example import AGENT, address, entries, label, ports, wide_entries
+from worked_example import AGENT, address, entries, label, wide_entries
 
 WAN_A, WAN_B, AGENT_A, AGENT_B = 1, 2, 1001, 1002
 OUT_A, OUT_B = 501, 502
@@ -22,18 +23,8 @@ OUT_A, OUT_B = 501, 502
 
 def switch(number: int, **update: object) -> OpenFlowSwitch:
     """A gateway of the worked example."""
-    return OpenFlowSwitch.model_validate(
-        {
-            "name": f"gw{number}",
-            "socket": "of",
-            "ports": [
-                {"name": p["name"], "addresses": [p["address"]], "next_hop": p["next_hop"]}
-                for p in ports(number)
-            ],
-            "entries": entries(number),
-            **update,
-        }
-    )
+    example = worked_example.switch(number)
+    return OpenFlowSwitch.model_validate(example | {"socket": "of"} | update)
 
 
 def entry_flows(number: int, name: str) -> dict[str, Flow]:
