@@ -16,28 +16,19 @@ from hawser.controller.directory import Directory, Settings, init, open_context
 from hawser.pki.key import new_key
 from hawser.pki.request import new_request
 from hawser.spec.network import Network
+from lab.controller.branches import branches
 
 PASSWORD = "correct horse battery"  # noqa: S105 (of a test)
 
 
 def network() -> Network:
     """Branches b1, b2 and b3 with two WAN ports each."""
-    branches = {
-        f"b{n}": {
-            "id": n,
-            "gateway": f"gw{n}",
-            "wan": ["a", "b"],
-            "lan": "lan0",
-            "prefix": f"10.{n}.0.0/24",
-        }
-        for n in (1, 2, 3)
-    }
     ports = {
         f"gw{n}.{port}": {"address": f"192.0.2.{at + 2}", "next_hop": f"192.0.2.{at + 1}"}
         for n in (1, 2, 3)
         for at, port in ((16 * n, "a"), (16 * n + 4, "b"))
     }
-    overlay = {"transport": "quic", "branches": branches}
+    overlay = {"transport": "quic", "branches": branches((1, 2, 3), "a", "b")}
     return Network.model_validate({"name": "acme", "overlay": overlay, "ports": ports})
 
 

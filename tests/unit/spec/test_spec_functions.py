@@ -11,6 +11,7 @@ from hawser.overlay.sdwan.steering import steering
 from hawser.spec.check.network import network as check
 from hawser.spec.network import Network
 from hawser.spec.overlay import TrafficType
+from lab.controller.branches import branches
 
 FIREWALL = {"interface": "fw0", "next_hop": "192.0.2.130"}
 PROBE = {
@@ -23,21 +24,11 @@ BOTH = {"b1": FIREWALL, "b2": FIREWALL}
 
 
 def network(functions: Any, policy: Any, **more: Any) -> Network:  # noqa: ANN401 (JSON)
-    branches = {
-        f"b{n}": {
-            "id": n,
-            "gateway": f"gw{n}",
-            "wan": ["a"],
-            "lan": "lan0",
-            "prefix": f"10.{n}.0.0/24",
-        }
-        for n in (1, 2, 3)
-    }
     ports = {
         f"gw{n}.a": {"address": f"192.0.2.{4 * n + 2}", "next_hop": f"192.0.2.{4 * n + 1}"}
         for n in (1, 2, 3)
     }
-    overlay = {"transport": "quic", "branches": branches} | more.pop("overlay", {})
+    overlay = {"transport": "quic", "branches": branches((1, 2, 3), "a")} | more.pop("overlay", {})
     described = {"name": "acme", "overlay": overlay, "ports": ports} | more
     return Network.model_validate(described | {"functions": functions, "policy": policy})
 

@@ -15,20 +15,11 @@ from hawser.spec.match import RULES
 from hawser.spec.named import MAX_ADDRESSES, used_addresses, with_addresses
 from hawser.spec.network import Network
 from hawser.spec.policy_groups import policy_classes
+from lab.controller.branches import branches
 
 
 def network(applications: Mapping[str, Any], policy: Mapping[str, Any]) -> Network:
     """Branches b1 and b2; b2 has more prefixes than its LAN."""
-    branches = {
-        f"b{n}": {
-            "id": n,
-            "gateway": f"gw{n}",
-            "wan": ["a"],
-            "lan": "lan0",
-            "prefix": f"10.{n}.0.0/24",
-        }
-        for n in (1, 2)
-    }
     ports = {
         f"gw{n}.a": {"address": f"192.0.2.{4 * n + 2}", "next_hop": f"192.0.2.{4 * n + 1}"}
         for n in (1, 2)
@@ -36,7 +27,7 @@ def network(applications: Mapping[str, Any], policy: Mapping[str, Any]) -> Netwo
     made = Network.model_validate(
         {
             "name": "acme",
-            "overlay": {"transport": "quic", "switch": "bpf", "branches": branches},
+            "overlay": {"transport": "quic", "switch": "bpf", "branches": branches((1, 2), "a")},
             "ports": ports,
             "prefixes": {"b2": ["203.0.112.0/20"]},
             "applications": applications,

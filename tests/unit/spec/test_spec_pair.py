@@ -14,6 +14,7 @@ from hawser.overlay.sdwan.staged import staged
 from hawser.overlay.sdwan.switch import flow_entries
 from hawser.spec.check.network import network as check
 from hawser.spec.network import Network
+from lab.controller.branches import branches
 
 SECOND = {
     f"b{n}": {
@@ -27,23 +28,13 @@ SECOND = {
 
 
 def network(pairs: Any = SECOND, **more: Any) -> Network:  # noqa: ANN401 (JSON)
-    branches = {
-        f"b{n}": {
-            "id": n,
-            "gateway": f"gw{n}",
-            "wan": ["a", "b"],
-            "lan": "lan0",
-            "prefix": f"10.{n}.0.0/24",
-        }
-        for n in (1, 2, 3)
-    }
     names = ["gw1", "gw2", "gw3", *(each["gateway"] for each in pairs.values())]
     ports = {
         f"{name}.{port}": {"address": f"192.0.2.{at + 2}", "next_hop": f"192.0.2.{at + 1}"}
         for number, name in enumerate(dict.fromkeys(names))
         for at, port in ((16 * number, "a"), (16 * number + 4, "b"))
     }
-    overlay = {"transport": "quic", "switch": "bpf", "branches": branches}
+    overlay = {"transport": "quic", "switch": "bpf", "branches": branches((1, 2, 3), "a", "b")}
     overlay |= more.pop("overlay", {})
     described = {"name": "acme", "overlay": overlay, "ports": ports, "pairs": pairs}
     return Network.model_validate(described | more)
