@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from controller_sample import Api, Clock, controller
 
 from hawser.controller.access import password
 from hawser.controller.context import Context
+from lab.controller.postgres import INITDB, Postgres
 
 
 @pytest.fixture
@@ -34,3 +36,14 @@ def context(tmp_path: Path, clock: Clock, _quick_passwords: None) -> Iterator[Co
 @pytest.fixture
 def api(context: Context) -> Api:
     return Api(context).log_in()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    if INITDB is None:
+        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
+    # Not below the folders of pytest, which only their owner may enter.
+    with tempfile.TemporaryDirectory(prefix="hawser-postgres-") as folder:
+        server = Postgres(Path(folder))
+        yield server
+        server.stop()

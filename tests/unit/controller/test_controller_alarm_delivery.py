@@ -7,7 +7,6 @@ import base64
 import hmac
 import json
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -33,7 +32,7 @@ from hawser.controller.context import Context
 from hawser.controller.db.database import Database
 from hawser.controller.db.tables import Alarm, Delivery, Receiver
 from hawser.controller.jobs.alarms import Sender, Sources, Watchman, alarming
-from lab.controller.postgres import INITDB, Postgres
+from lab.controller.postgres import Postgres
 from lab.controller.receivers import Certificates, Mailbox, WebServer
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -462,16 +461,6 @@ def test_messages_outlast_a_restart_and_what_is_being_sent_is_noted(
     assert after.due() == []
     assert after.send("hook") == 0
     assert len(web.got) == 1
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    if INITDB is None:
-        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
-    with tempfile.TemporaryDirectory(prefix="hawser-postgres-") as folder:
-        server = Postgres(Path(folder))
-        yield server
-        server.stop()
 
 
 @pytest.fixture

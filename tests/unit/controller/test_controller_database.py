@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,17 +18,6 @@ from hawser.controller.db.tables import ApiKey, Table, User
 from hawser.controller.directory import Directory, Settings, init, open_context
 from hawser.controller.errors import DirectoryError, Invalid
 from lab.controller.postgres import INITDB, Postgres
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    if INITDB is None:
-        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
-    # Not below the folders of pytest, which only their owner may enter.
-    with tempfile.TemporaryDirectory(prefix="hawser-postgres-") as folder:
-        server = Postgres(Path(folder))
-        yield server
-        server.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
