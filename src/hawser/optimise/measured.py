@@ -28,9 +28,9 @@ from hawser.optimise.members import Way
 from hawser.optimise.wan import Demand, Pair, Quality, Wan
 from hawser.spec.route import Hop, Stop
 
-_LOADED: Final = 0.5
+LOADED: Final = 0.5
 """A path that sends at least this share of its measured rate takes part in carrying the load."""
-_WAITING: Final = 3000.0
+WAITING: Final = 3000.0
 """Bytes that wait at a gateway whose paths are full: the median of three values, so no burst."""
 _SILENT: Final = 2
 """Reports in a row that call a path down before it counts as such."""
@@ -134,7 +134,12 @@ class Measured:
 
     def _is_limited(self, branch: str, peer: str) -> bool:
         """Tell whether a branch would send more to another one if its paths carried more."""
-        return median(self._waiting.get((branch, peer), (0.0,))) >= _WAITING
+        return median(self._waiting.get((branch, peer), (0.0,))) >= WAITING
+
+    def _limits(self, branch: str, path: PathReading) -> bool:
+        """Tell whether a path, and not its traffic, limits what a branch sends over it."""
+        busy = path.up and path.sent >= LOADED * path.capacity > 0
+        return busy and self._is_limited(branch, path.way[-1][1].branch)
 
     def _take_qualities(self, reading: Reading) -> None:
         for path in reading.paths:
@@ -150,9 +155,7 @@ class Measured:
             if len(path.way) == 1:
                 (tunnel,) = path.way
                 working[tunnel] = path.up or working.get(tunnel, False)
-                busy = path.up and path.sent >= _LOADED * path.capacity > 0
-                limited = busy and self._is_limited(reading.branch, tunnel[1].branch)
-                if limited and full.isdisjoint(tunnel):
+                if self._limits(reading.branch, path) and full.isdisjoint(tunnel):
                     rate = max(path.capacity, loads.get(tunnel, 0.0))
                     found[tunnel] = max(rate, found.get(tunnel, 0.0))
         for tunnel, works in working.items():
@@ -170,9 +173,9 @@ class Measured:
         found: dict[Hop, float] = {}
         for path in reading.paths:
             ends = {stop for tunnel in path.way for stop in tunnel}
-            busy = path.up and path.sent >= _LOADED * path.capacity > 0
-            limited = busy and self._is_limited(reading.branch, path.way[-1][1].branch)
-            if len(path.way) == 1 or not limited or not full.isdisjoint(ends):
+            if len(path.way) == 1 or not self._limits(reading.branch, path):
+                continue
+            if not full.isdisjoint(ends):
                 continue
             known = {tunnel: self._known(self._rates, tunnel, reading.time) for tunnel in path.way}
             if any(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from hawser.control.client import ControlError
 from hawser.driver.base import Daemon
+from hawser.optimise.measured import LOADED, WAITING
 from hawser.probe.bandwidth.samples import samples
 from hawser.probe.base import Context, ProbeError
 from hawser.spec.measurement import Bandwidth
@@ -17,10 +18,6 @@ from hawser.store.sample import Sample
 
 _INTERVAL_S: Final = 1.0
 """Of readings: shorter ones would see the same congestion control twice."""
-_WAITING: Final = 3000
-"""Bytes that wait for the group when its paths limit it: the rule of `optimise.measured`."""
-_LOADED: Final = 0.5
-"""Share of its measured rate that such a path carries at least."""
 
 
 class PassiveBandwidthProbe:
@@ -108,8 +105,8 @@ def is_limit(before: Mapping[str, float] | None, now: Mapping[str, float], secon
     if before is None or now["rate_bps"] <= 0 or seconds <= 0:
         return False
     sent = 8 * (now["sent_bytes"] - before["sent_bytes"]) / seconds
-    waited = min(before["waiting"], now["waiting"]) >= _WAITING
-    return waited and sent >= _LOADED * now["rate_bps"]
+    waited = min(before["waiting"], now["waiting"]) >= WAITING
+    return waited and sent >= LOADED * now["rate_bps"]
 
 
 def _samples(measurement: str, found: Mapping[str, Estimate], seconds: float) -> Iterator[Sample]:
