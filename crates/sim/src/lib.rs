@@ -13,6 +13,7 @@ mod flow;
 pub mod gateways;
 mod member;
 pub mod nats;
+mod sockets;
 mod world;
 
 pub use environment::{ENVIRONMENTS, Environment, Link, RATIOS};

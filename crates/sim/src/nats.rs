@@ -16,7 +16,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use hawser_tunnel::{
-    Config, GroupView, PathId, Permissions, Purpose, Socket, Source, Tunnel,
+    Config, GroupView, PathId, Permissions, Source, Tunnel,
     config::{Class, Group, Options, Path, Peer, Placement},
     counters::{RendezvousCounters, TunCounters},
 };
@@ -24,7 +24,10 @@ use hawser_wire::tunnel::OwnAddresses;
 use ipnet::{IpNet, Ipv4Net};
 
 pub use self::nat::{Mapping, Nat};
-use crate::gateways::{Authority, Memory};
+use crate::{
+    gateways::{Authority, BATCH, Memory},
+    sockets::Sockets,
+};
 
 /// Largest datagram of the interfaces.
 const MAX_DATAGRAM: u16 = 1472;
@@ -36,8 +39,7 @@ const RENDEZVOUS: u16 = 3;
 struct Site {
     config: Config,
     tunnel: Tunnel<Memory>,
-    sockets: BTreeMap<usize, Socket>,
-    next_socket: usize,
+    sockets: Sockets,
     introduced: BTreeMap<(u16, u8, u8), SocketAddr>,
     nat: Option<Nat>,
     delay: Duration,
@@ -227,7 +229,7 @@ impl Sites {
             site.take_packets(now);
             site.meet(now);
             while let Some(transmit) = site.tunnel.poll_transmit(now) {
-                let Some(socket) = site.sockets.get(&transmit.socket) else { continue };
+                let Some(socket) = site.sockets.get(transmit.socket) else { continue };
                 let (inner, to) = (socket.address, transmit.destination);
                 let from = site.nat.as_mut().map_or(inner, |nat| nat.outbound(inner, to));
                 let Some(far) = public.iter().position(|(ip, _)| to.ip() == *ip) else { continue };
@@ -260,8 +262,7 @@ impl Site {
         let mut this = Self {
             config: config.clone(),
             tunnel,
-            sockets: BTreeMap::new(),
-            next_socket: 0,
+            sockets: Sockets::default(),
             introduced: BTreeMap::new(),
             nat,
             delay,
@@ -286,32 +287,13 @@ impl Site {
                 }
             }
         }
-        let wanted = config.sockets();
-        self.sockets.retain(|_, socket| wanted.contains(socket));
-        let mut opened = Vec::new();
-        for socket in wanted {
-            if !self.sockets.values().any(|known| *known == socket) {
-                let taken = |number| self.sockets.contains_key(&number);
-                let number = self.tunnel.endpoint_for(&socket, taken).unwrap_or(self.next_socket);
-                self.next_socket = self.next_socket.max(number + 1);
-                self.sockets.insert(number, socket);
-                opened.push((number, socket, (40, MAX_DATAGRAM)));
-            }
-        }
+        let opened = self.sockets.follow(&self.tunnel, &config, (BATCH, MAX_DATAGRAM));
         self.tunnel.configure(now, config, opened);
     }
 
-    /// A datagram arrives at the socket connected to its sender, or at the listening one.
+    /// A datagram arrives.
     fn input(&mut self, now: Instant, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
-        let rank = |socket: &Socket| match socket.purpose {
-            Purpose::Connector { remote, .. } | Purpose::Responder { remote, .. } => {
-                (remote == from).then_some(0)
-            }
-            _ => Some(1),
-        };
-        let at = self.sockets.iter().filter(|(_, socket)| socket.address == to);
-        let best = at.filter_map(|(number, socket)| Some((rank(socket)?, *number))).min();
-        if let Some((_, number)) = best {
+        if let Some(number) = self.sockets.reached(from, to) {
             let source = Source { remote: from, local: Some(to.ip()), ecn: None };
             self.tunnel.handle_input(now, number, source, BytesMut::from(bytes));
             self.take_packets(now);

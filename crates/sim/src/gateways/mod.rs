@@ -11,7 +11,6 @@ mod stream;
 mod wire;
 
 use std::{
-    collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
     time::{Duration, Instant},
 };
@@ -20,7 +19,7 @@ use bytes::{Bytes, BytesMut};
 use hawser_impair::ValueError;
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    Config, Event, MAX_DATAGRAM, Permissions, Purpose, Socket, Source, StreamReady, Tunnel,
+    Config, Event, MAX_DATAGRAM, Permissions, Purpose, Source, StreamReady, Tunnel,
     config::{
         Class, Congestion, Group, Options, Oversize, Path as PathConfig, Peer, Placement, Recovery,
     },
@@ -35,9 +34,10 @@ pub use self::{
     stream::{End as StreamEnd, Memory},
     wire::Wire,
 };
+use crate::sockets::Sockets;
 
 /// Maximum datagrams of a GSO batch.
-const BATCH: usize = 40;
+pub(crate) const BATCH: usize = 40;
 
 /// Events at one instant, after which the simulation is considered stuck.
 const MAX_EVENTS_AT_ONCE: u32 = 100_000;
@@ -58,8 +58,7 @@ pub const OPTIONS: Options = Options {
 struct Gateway {
     config: Config,
     tunnel: Tunnel<Memory>,
-    sockets: BTreeMap<usize, Socket>,
-    next_socket: usize,
+    sockets: Sockets,
     /// Largest datagram of its interfaces.
     max_datagram: u16,
     /// Packets delivered to the device.
@@ -207,7 +206,7 @@ impl Gateways {
     /// Numbers of a gateway's sockets, with the interface that each is bound to.
     #[must_use]
     pub fn sockets(&self, gateway: usize) -> Vec<(usize, Option<u32>)> {
-        let sockets = self.ends.get(gateway).into_iter().flat_map(|gateway| &gateway.sockets);
+        let sockets = self.ends.get(gateway).into_iter().flat_map(|gateway| gateway.sockets.iter());
         sockets.map(|(number, socket)| (*number, socket.interface)).collect()
     }
 
@@ -256,7 +255,7 @@ impl Gateways {
         let (now, at) = (self.now(), address(path, gateway));
         let unknown_peer = SocketAddr::from((address(path, 1 - gateway), 9));
         let Some(gateway) = self.ends.get_mut(gateway) else { return };
-        let mut sockets = gateway.sockets.values();
+        let mut sockets = gateway.sockets.iter().map(|(_, socket)| socket);
         let Some(socket) = sockets.find(|socket| socket.address.ip() == at) else { return };
         let from = match socket.purpose {
             Purpose::Connector { remote, .. } => remote,
@@ -270,7 +269,8 @@ impl Gateways {
     pub fn inject_from(&mut self, gateway: usize, path: usize, from: SocketAddr, bytes: &[u8]) {
         let (now, at) = (self.now(), address(path, gateway));
         let Some(gateway) = self.ends.get_mut(gateway) else { return };
-        let to = gateway.sockets.values().map(|socket| socket.address).find(|to| to.ip() == at);
+        let mut addresses = gateway.sockets.iter().map(|(_, socket)| socket.address);
+        let to = addresses.find(|to| to.ip() == at);
         if let Some(to) = to {
             gateway.input(now, from, to, bytes.into());
         }
@@ -414,7 +414,7 @@ impl Gateways {
             loop {
                 gateway.take_packets(now);
                 while let Some(transmit) = gateway.tunnel.poll_transmit(now) {
-                    let Some(socket) = gateway.sockets.get(&transmit.socket) else { continue };
+                    let Some(socket) = gateway.sockets.get(transmit.socket) else { continue };
                     let SocketAddr::V4(from) = socket.address else { continue };
                     let [_, _, path, _] = from.ip().octets();
                     let Some(path) = self.paths.get_mut(usize::from(path)) else { continue };
@@ -440,8 +440,7 @@ impl Gateway {
         let mut this = Self {
             config: config.clone(),
             tunnel,
-            sockets: BTreeMap::new(),
-            next_socket: 0,
+            sockets: Sockets::default(),
             max_datagram: MAX_DATAGRAM,
             received: Vec::new(),
             opened_streams: Vec::new(),
@@ -454,32 +453,16 @@ impl Gateway {
     }
 
     fn configure(&mut self, config: Config, now: Instant) {
-        let wanted = config.sockets();
-        self.sockets.retain(|_, socket| wanted.contains(socket));
-        let mut opened = Vec::new();
-        for socket in wanted {
-            if !self.sockets.values().any(|known| *known == socket) {
-                let taken = |number| self.sockets.contains_key(&number);
-                let number = self.tunnel.endpoint_for(&socket, taken).unwrap_or(self.next_socket);
-                self.next_socket = self.next_socket.max(number + 1);
-                self.sockets.insert(number, socket);
-                opened.push((number, socket, (BATCH, self.max_datagram)));
-            }
-        }
+        let opened = self.sockets.follow(&self.tunnel, &config, (BATCH, self.max_datagram));
         self.config = config.clone();
         self.tunnel.configure(now, config, opened);
     }
 
-    /// A datagram arrives at the socket connected to its sender, or at the listening one.
+    /// A datagram arrives.
     fn input(&mut self, now: Instant, from: SocketAddr, to: SocketAddr, bytes: BytesMut) {
-        let leads = |socket: &&Socket| match socket.purpose {
-            Purpose::Connector { remote, .. } => remote == from,
-            _ => true,
-        };
-        let mut sockets = self.sockets.iter().filter(|(_, socket)| socket.address == to);
-        if let Some((number, _)) = sockets.find(|(_, socket)| leads(socket)) {
+        if let Some(number) = self.sockets.reached(from, to) {
             let source = Source { remote: from, local: Some(to.ip()), ecn: None };
-            self.tunnel.handle_input(now, *number, source, bytes);
+            self.tunnel.handle_input(now, number, source, bytes);
         }
     }
 
