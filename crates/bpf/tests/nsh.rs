@@ -64,13 +64,7 @@ fn in_vxlan_gpe(service: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 fn repr(spi: u32, si: u8) -> nsh::Repr {
-    nsh::Repr {
-        oam: false,
-        ttl: 63,
-        next_protocol: nsh::next_protocol::ETHERNET,
-        path: Path { spi, si },
-        metadata: Metadata::Fixed([9; 16]),
-    }
+    nsh::Repr::initial(Path { spi, si }, Metadata::Fixed([9; 16]))
 }
 
 fn target(encapsulation: Encapsulation) -> Target {

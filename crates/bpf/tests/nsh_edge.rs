@@ -47,13 +47,7 @@ fn framed(tags: &[u16], ethertype: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 fn service() -> Vec<u8> {
-    let repr = nsh::Repr {
-        oam: false,
-        ttl: 63,
-        next_protocol: nsh::next_protocol::ETHERNET,
-        path: Path { spi: 1, si: 255 },
-        metadata: Metadata::Fixed([0; 16]),
-    };
+    let repr = nsh::Repr::initial(Path { spi: 1, si: 255 }, Metadata::Fixed([0; 16]));
     let inside = framed(&[], ethertype::IPV4, &ipv4(FORWARDER, STRANGER, &[7; 30]));
     [repr.emit().unwrap(), inside].concat()
 }

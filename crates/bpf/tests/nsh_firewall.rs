@@ -70,13 +70,7 @@ fn framed(tags: &[[u8; 2]], ethertype: u16, packet: &[u8]) -> Vec<u8> {
 
 /// The cause of a drop of what is inside an NSH; nothing if it passes.
 fn inside(chain: &Chain, frame: &[u8]) -> &'static str {
-    let repr = nsh::Repr {
-        oam: false,
-        ttl: 63,
-        next_protocol: nsh::next_protocol::ETHERNET,
-        path: Path { spi: 1, si: 255 },
-        metadata: Metadata::Fixed([0; 16]),
-    };
+    let repr = nsh::Repr::initial(Path { spi: 1, si: 255 }, Metadata::Fixed([0; 16]));
     let outer = framed(&[], ethertype::NSH, &[repr.emit().unwrap(), frame.to_vec()].concat());
     let before = chain.drops().unwrap();
     chain.run(&outer).unwrap();

@@ -44,13 +44,7 @@ fn header(ethertype: u16) -> Vec<u8> {
 
 /// A frame on a path.
 fn on(spi: u32, metadata: Metadata, inner: &[u8]) -> Vec<u8> {
-    let repr = nsh::Repr {
-        oam: false,
-        ttl: 63,
-        next_protocol: nsh::next_protocol::ETHERNET,
-        path: Path { spi, si: 255 },
-        metadata,
-    };
+    let repr = nsh::Repr::initial(Path { spi, si: 255 }, metadata);
     [&header(ethertype::NSH), &repr.emit().unwrap()[..], inner].concat()
 }
 

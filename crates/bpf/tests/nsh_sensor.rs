@@ -40,13 +40,7 @@ fn framed(ethertype: u16, packet: &[u8]) -> Vec<u8> {
 }
 
 fn on_path(frame: &[u8]) -> Vec<u8> {
-    let repr = nsh::Repr {
-        oam: false,
-        ttl: 63,
-        next_protocol: nsh::next_protocol::ETHERNET,
-        path: Path { spi: 1, si: 255 },
-        metadata: Metadata::Fixed([0; 16]),
-    };
+    let repr = nsh::Repr::initial(Path { spi: 1, si: 255 }, Metadata::Fixed([0; 16]));
     let head =
         ethernet::Repr { source: MAC, destination: MAC, tags: vec![], ethertype: ethertype::NSH };
     [head.emit(), repr.emit().unwrap(), frame.to_vec()].concat()

@@ -452,14 +452,9 @@ fn header(
     place: &str,
     errors: &mut Vec<FieldError>,
 ) -> Vec<u8> {
-    let repr = nsh::Repr {
-        oam: false,
-        ttl: nsh::TTL_MAX,
-        next_protocol: nsh::next_protocol::ETHERNET,
-        path,
-        metadata: metadata.map_or(nsh::Metadata::Fixed([0; 16]), self::metadata),
-    };
-    let bytes = repr.emit().filter(|bytes| bytes.len() <= bpf::HEADER_MAX);
+    let context = metadata.map_or(nsh::Metadata::Fixed([0; nsh::CONTEXT_LEN]), self::metadata);
+    let bytes =
+        nsh::Repr::initial(path, context).emit().filter(|bytes| bytes.len() <= bpf::HEADER_MAX);
     bytes.unwrap_or_else(|| {
         let expected = format!("a header of at most {} bytes", bpf::HEADER_MAX);
         errors.push(FieldError::new(&format!("{place}.metadata"), json!(metadata), expected));

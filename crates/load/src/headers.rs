@@ -164,14 +164,10 @@ fn outer(stream: &Stream, length: usize) -> Option<Vec<u8>> {
 
 fn service(stream: &Stream, place: Nsh) -> Option<Vec<u8>> {
     use nsh::next_protocol::{IPV4, IPV6};
-    let header = nsh::Repr {
-        oam: false,
-        ttl: nsh::TTL_MAX,
-        next_protocol: if stream.source.first.is_ipv4() { IPV4 } else { IPV6 },
-        path: nsh::Path { spi: place.spi, si: place.si },
-        metadata: nsh::Metadata::Fixed([0; nsh::CONTEXT_LEN]),
-    };
-    header.emit()
+    let path = nsh::Path { spi: place.spi, si: place.si };
+    let context = nsh::Metadata::Fixed([0; nsh::CONTEXT_LEN]);
+    let next_protocol = if stream.source.first.is_ipv4() { IPV4 } else { IPV6 };
+    nsh::Repr { next_protocol, ..nsh::Repr::initial(path, context) }.emit()
 }
 
 fn inner_ip(stream: &Stream, payload: usize) -> Option<Vec<u8>> {

@@ -328,6 +328,13 @@ pub struct Repr {
 }
 
 impl Repr {
+    /// What a classifier puts before an Ethernet frame: the recommended TTL, and no OAM packet.
+    #[must_use]
+    pub fn initial(path: Path, metadata: Metadata) -> Self {
+        let next_protocol = next_protocol::ETHERNET;
+        Self { oam: false, ttl: TTL_MAX, next_protocol, path, metadata }
+    }
+
     /// The header, or `None` if a value does not fit its field.
     #[must_use]
     pub fn emit(&self) -> Option<Vec<u8>> {
