@@ -21,6 +21,19 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Its name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Early(_) => "early",
+            Self::Window => "window",
+            Self::Closed => "closed",
+            Self::Idle => "idle",
+            Self::Evicted => "evicted",
+            Self::Ended => "ended",
+        }
+    }
+
     /// Whether this is the last record of its flow. Each flow has exactly one such record.
     #[must_use]
     pub fn is_last(self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use hawser_flowmeter::{Reason, Record, features::NAMES};
+use hawser_flowmeter::{Record, features::NAMES};
 use hawser_trees::Model;
 
 /// Writes records; the first error stops it and is returned by [`finish`](Self::finish).
@@ -54,7 +54,7 @@ impl<W: Write> Records<W> {
             tuple.destination,
             tuple.destination_port,
             tuple.protocol,
-            name(record.reason),
+            record.reason.name(),
             u8::from(*is_conversation),
         )?;
         for value in features {
@@ -64,17 +64,6 @@ impl<W: Write> Records<W> {
             write!(self.to, ",{}", model.score(features))?;
         }
         writeln!(self.to)
-    }
-}
-
-fn name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Early(_) => "early",
-        Reason::Window => "window",
-        Reason::Closed => "closed",
-        Reason::Idle => "idle",
-        Reason::Evicted => "evicted",
-        Reason::Ended => "ended",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{io::Write, sync::Arc};
 
-use hawser_flowmeter::{Reason, Record};
+use hawser_flowmeter::Record;
 
 use super::log::Line;
 
@@ -34,7 +34,7 @@ impl Entry {
         let Record { tuple, reason, first, last, is_conversation, features, .. } = &self.record;
         let id = Self::id(self.run, self.flow);
         write!(to, "{{\"schema\":{SCHEMA},\"id\":\"{id}\",\"seq\":{seq}")?;
-        write!(to, ",\"reason\":\"{}\",\"first_us\":{first},\"last_us\":{last}", name(*reason))?;
+        write!(to, ",\"reason\":\"{}\",\"first_us\":{first},\"last_us\":{last}", reason.name())?;
         write!(to, ",\"srcip\":\"{}\",\"srcport\":{}", tuple.source, tuple.source_port)?;
         write!(to, ",\"dstip\":\"{}\",\"dstport\":{}", tuple.destination, tuple.destination_port)?;
         write!(to, ",\"proto\":{},\"is_conversation\":{is_conversation}", tuple.protocol)?;
@@ -52,17 +52,5 @@ impl Entry {
 impl Line for Entry {
     fn write(&self, seq: u64, to: &mut Vec<u8>) {
         let _ = self.try_write(seq, to); // memory takes all
-    }
-}
-
-/// The name of a reason, as in `hawserd flows`.
-pub(crate) fn name(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Early(_) => "early",
-        Reason::Window => "window",
-        Reason::Closed => "closed",
-        Reason::Idle => "idle",
-        Reason::Evicted => "evicted",
-        Reason::Ended => "ended",
     }
 }

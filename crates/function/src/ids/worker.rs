@@ -16,7 +16,7 @@ use hawser_flowmeter::{FlowTable, Packet, Record, Tuple, features::NAMES};
 use super::{
     block::{Comparison, Target, Why},
     clock::Clock,
-    entry::{Entry, name},
+    entry::Entry,
     log::Log,
     models::{Models, Named},
     policy::Finding,
@@ -150,7 +150,7 @@ fn why(record: &Record, named: &Named, score: f64) -> Why {
         by: named.name.to_string(),
         score: Some(score),
         threshold: Some(named.model.threshold()),
-        reason: Some(name(record.reason).into()),
+        reason: Some(record.reason.name().into()),
         branch: steps
             .map(|step| Comparison {
                 feature: step.feature,
