@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hawser.cli import files, ids_streams, options, output
+from hawser.ids.choice import Kind, Weigh
 
 if TYPE_CHECKING:
     from hawser.ids.evaluate import Evaluation, Group
@@ -49,27 +50,12 @@ _ThresholdOption = Annotated[
 ]
 
 
-class Kind(StrEnum):
-    """Kind of model."""
-
-    TREE = "tree"
-    FOREST = "forest"
-    BOOSTING = "boosting"
-
-
 class Format(StrEnum):
     """Form of a model."""
 
     TABLE = "table"
     RULES = "rules"
     DOT = "dot"
-
-
-class Weigh(StrEnum):
-    """What weighs the same in training."""
-
-    FLOW = "flow"
-    LABEL = "label"
 
 
 _WeighOption = Annotated[
@@ -121,17 +107,16 @@ def train(
     _need()
     from hawser.ids import train as training
     from hawser.ids.features import DEFAULT
-    from hawser.ids.learners import Kind as Learner
     from hawser.ids.table import write
 
     settings = training.Settings(
-        kind=Learner(kind.value),
+        kind=kind,
         features=DEFAULT if features is None else tuple(features.split(",")),
         depth=depth,
         share=share,
         false_alarms=false_alarms,
         seed=seed,
-        weigh=training.Weigh(weigh.value),
+        weigh=weigh,
     )
     found, formats = _labelled(records, labels)
     sources = [

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 from sklearn.inspection import permutation_importance
 
+from hawser.ids.choice import Kind
 from hawser.ids.export import Estimator
 from hawser.ids.features import TUPLE
-from hawser.ids.learners import Kind, learner
+from hawser.ids.learners import learner
 from hawser.ids.records import Bools, Floats, Integers, Records
 
 _ROWS: Final = 10_000

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from hawser.ids.choice import Kind
 from hawser.ids.export import Estimator
 from hawser.ids.table import DEPTH_MAX
 
@@ -17,17 +17,6 @@ _DEPTH: Final = {"tree": _PUBLISHED_DEPTH, "forest": 16, "boosting": 8}
 _TREES: Final = 100
 _LEAVES: Final = 4096
 """Leaves of a tree of a forest: 100 trees stay below the million nodes that the daemon reads."""
-
-
-class Kind(StrEnum):
-    """A kind of model."""
-
-    TREE = "tree"
-    """A decision tree (Breiman et al. 1984, Gini impurity), as published."""
-    FOREST = "forest"
-    """A random forest (Breiman 2001)."""
-    BOOSTING = "boosting"
-    """Boosted trees on histograms (Friedman 2001; as LightGBM's)."""
 
 
 def learner(kind: Kind, depth: int | None, seed: int) -> Estimator:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +16,14 @@ from threadpoolctl import threadpool_limits
 
 from hawser import __version__
 from hawser.ids import drift, export
+from hawser.ids.choice import Kind, Weigh
 from hawser.ids.errors import IdsError
 from hawser.ids.export import Estimator
 from hawser.ids.features import DEFAULT, NAMES
 from hawser.ids.flows import Flows, drawn, group, highest
 from hawser.ids.importance import Importance, given_away, importance
 from hawser.ids.labels import BENIGN, Truth
-from hawser.ids.learners import Kind, learner
+from hawser.ids.learners import learner
 from hawser.ids.records import Bools, Floats, Integers, Records, Texts
 from hawser.ids.table import Model
 
@@ -35,15 +35,6 @@ _WORTH_THREADS: Final = 50_000
 """Records from which on several threads gain: 12 000 were boosted in 14 s by one, in 29 by two."""
 
 Fold = tuple[Integers, Integers]
-
-
-class Weigh(StrEnum):
-    """What weighs the same in training. Records of a flow share its weight in any case."""
-
-    FLOW = "flow"
-    """Each flow: a flood of thousands decides, and a tunnel of one flow hardly counts."""
-    LABEL = "label"
-    """Each attack, however many flows it has; all attacks together weigh what benign flows do."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import pytest
 from pyarrow import csv
 
 from hawser.ids import records, table, train
+from hawser.ids.choice import Kind, Weigh
 from hawser.ids.errors import IdsError
 from hawser.ids.evaluate import evaluate
-from hawser.ids.learners import Kind
 from lab.daemon import hawserd
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -98,7 +98,7 @@ def test_an_attack_of_few_flows_counts_like_a_flood(labelled: Labelled) -> None:
     sums = dict(zip(names.tolist(), np.bincount(which, weight), strict=True))
     assert sums.pop("benign") == pytest.approx(len(found.flows) / 2)
     assert set(np.round(list(sums.values()), 6)) == {round(len(found.flows) / 2 / attacks, 6)}
-    model = trained(found, weigh=train.Weigh.LABEL).model
+    model = trained(found, weigh=Weigh.LABEL).model
     assert model.training["settings"]["weigh"] == "label"
 
 
