@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.bench import SampleError
 from harness.lab import Lab, Namespace
-from harness.machine import ROOT
 from peers import chain
 from peers.chain import Row, ask, start
 
 Observed = Callable[[], float | None]
 """Tells the share of packets that the sensor was told of; `None` without a sensor."""
 
-_TREES, _DEPTH = 10, 8
-_NAMES = ("total_fpackets", "mean_fpktl", "duration", "mean_fiat", "total_bpackets")
+TREES, DEPTH = 10, 8
+FEATURES = ("total_fpackets", "mean_fpktl", "duration", "mean_fiat", "total_bpackets")
 
 
 def nothing() -> None:
@@ -34,7 +29,7 @@ def in_line(workers: int, program: str, row: Row) -> Observed:
     hop = chain.onward(1, 254, "out", out.into)
     ports = {"in": into.into, "out": out.out}
     start(program, function, "ids", ports, hops=[hop], ids=_settings(function, workers))
-    return _observed(function.directory / "control.sock")
+    return _observed(function.directory / "control.sock", "/v1/ids")
 
 
 def steered(program: str, lab: Lab, *, mirrored: bool) -> tuple[Row, Observed]:
@@ -47,7 +42,7 @@ def steered(program: str, lab: Lab, *, mirrored: bool) -> tuple[Row, Observed]:
     forwarder = str(row.sff.directory / "control.sock")
     settings = {"forwarder": forwarder, **_settings(beside, 1)}
     start(program, beside, "ids", {}, ids=settings)
-    return row, _observed(beside.directory / "control.sock")
+    return row, _observed(row.sff.directory / "control.sock", "/v1/sensor")
 
 
 def _settings(namespace: Namespace, workers: int) -> dict[str, Any]:
@@ -57,9 +52,11 @@ def _settings(namespace: Namespace, workers: int) -> dict[str, Any]:
     return {"model": str(model), "records": records, "flows": {"workers": workers}}
 
 
-def _observed(socket: Path) -> Observed:
+def _observed(socket: Path, path: str) -> Observed:
+    """Ask whoever fills the rings: the sensor itself hears of a forwarder's packets later."""
+
     def share() -> float:
-        packets = json.loads(ask(socket, "/v1/ids"))["packets"]
+        packets = json.loads(ask(socket, path))["packets"]
         return float(packets["observed"] / max(1, packets["observed"] + packets["lost"]))
 
     return share
@@ -67,10 +64,10 @@ def _observed(socket: Path) -> Observed:
 
 def forest() -> str:
     """Give a model of full trees whose thresholds differ, and which calls nothing malicious."""
-    inner = 2**_DEPTH - 1
+    inner = 2**DEPTH - 1
     nodes = range(2 * inner + 1)
     tree = {
-        "feature": [n % len(_NAMES) if n < inner else -1 for n in nodes],
+        "feature": [n % len(FEATURES) if n < inner else -1 for n in nodes],
         "threshold": [(n * 37) % 1000 + 0.5 if n < inner else 0 for n in nodes],
         "left": [2 * n + 1 if n < inner else 0 for n in nodes],
         "right": [2 * n + 2 if n < inner else 0 for n in nodes],
@@ -81,36 +78,12 @@ def forest() -> str:
             "schema": 1,
             "name": "bench",
             "version": "1",
-            "features": _NAMES,
+            "features": FEATURES,
             "combine": "mean",
             "threshold": 0.5,
             "training": {},
-            "trees": [tree] * _TREES,
+            "trees": [tree] * TREES,
         }
     )
     digest = hashlib.sha256(content.encode()).hexdigest()
     return f'{{"sha256": "{digest}", "model": {content}}}'
-
-
-def scored() -> float:
-    """Flows a second that the forest of the sensor scores on one core."""
-    with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.json"
-        model.write_text(forest())
-        command = ["taskset", "-c", "0", str(_scorer()), str(model), *_NAMES]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    if done.returncode:
-        raise SampleError(done.stderr)
-    return float(done.stdout)
-
-
-@functools.cache
-def _scorer() -> Path:
-    command = ["cargo", "build", "--release", "--example", "score", "-p", "hawser-trees"]
-    command += ["--message-format=json"]
-    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    lines = [json.loads(line) for line in built.stdout.splitlines()]
-    programs = [line["executable"] for line in lines if line.get("executable")]
-    if built.returncode or not programs:
-        raise SampleError(f"cargo build: {built.stderr[-500:]}")
-    return Path(programs[-1])
