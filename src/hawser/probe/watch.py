@@ -115,14 +115,15 @@ class Watch:
     def _socket_rows(self, end: str) -> Iterator[Row]:
         twice = [each for each in self._sending[end].values() if each.milliseconds > 0]
         waited = [each.waited() for each in twice]
-        busy = sum(each.busy for each in waited)
-        if busy > 0:
-            window = sum(each.receive_window for each in waited)
-            buffer = sum(each.send_buffer for each in waited)
+        if twice:
+            busy = sum(each.busy for each in waited)
+            # The kernel counts in ticks: that of a sender with little to send may be 0.
+            window = sum(each.receive_window for each in waited) / busy if busy else 0.0
+            buffer = sum(each.send_buffer for each in waited) / busy if busy else 0.0
             busiest = max(w.busy / each.milliseconds for w, each in zip(waited, twice, strict=True))
             yield f"socket:{end}", "busy", "%", 100 * min(1.0, busiest)
-            yield f"socket:{end}", "receive_window_limited", "%", 100 * window / busy
-            yield f"socket:{end}", "send_buffer_limited", "%", 100 * buffer / busy
+            yield f"socket:{end}", "receive_window_limited", "%", 100 * window
+            yield f"socket:{end}", "send_buffer_limited", "%", 100 * buffer
         if self._unread[end]:
             yield f"socket:{end}", "receive_buffer_unread", "%", 100 * fmean(self._unread[end])
 

@@ -40,7 +40,8 @@ def flood(lab: Lab, number: int, interface: str, to: str) -> subprocess.Popen[st
     Their sources belong to nobody: what answers them is lost on the way.
     """
     lab.at(2, "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.wa.rp_filter=0")
-    lab.at(2, "ip", "route", "replace", "10.66.0.0/16", "via", "198.18.0.1")
+    if not lab.at(2, "ip", "route", "show", "default"):
+        lab.at(2, "ip", "route", "replace", "10.66.0.0/16", "via", lab.wans[1][0])
     command = (str(SENDER), interface, "10.66.0.0", to, str(LISTENER), "600", str(RATE))
     sender = lab.start(number, sys.executable, *command, stdout=subprocess.PIPE)
     assert sender.stdout

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from hawser.overlay.lab.plan import ClassPlan, ShaperPlan
 from hawser.probe import evidence, queues, sockets
 from hawser.probe.evidence import vanished
+from hawser.probe.watch import Watch
 from hawser.spec.measurement import Measurement
 from hawser.spec.units import Rate
 from lab.waiting import until
@@ -122,6 +123,26 @@ def test_a_direction_with_one_class_is_one_queue() -> None:
 
 def test_a_path_alone_behind_a_port_without_a_rate() -> None:
     assert rows(shaper(None, 8e6), moved((500_000, 3)))["p0", "drops"] == 3
+
+
+def test_a_sender_with_so_little_to_send_that_no_tick_was_busy_is_evidence() -> None:
+    line = "ESTAB 0 0 10.0.0.1:60042 10.0.0.2:5201 cubic bytes_sent:{} app_limited\n"
+    texts = itertools.count(200_000, 50_000)
+    node = SimpleNamespace(
+        name="h1",
+        programs=lambda: (),
+        run=lambda *_, **__: SimpleNamespace(stdout=line.format(next(texts))),
+    )
+    plan = SimpleNamespace(cross_traffic=(), shapers=())
+    lab = SimpleNamespace(plan=plan, nodes={"h1": node}, daemons={})
+    watch = Watch(lab, ("h1", "h2"))  # type: ignore[arg-type]
+    for _ in range(3):
+        watch.look()
+    assert {metric: value for _, metric, _, value in watch.rows()} == {
+        "busy": 0.0,
+        "receive_window_limited": 0.0,
+        "send_buffer_limited": 0.0,
+    }
 
 
 def test_what_a_reader_left_in_its_buffer_is_read() -> None:
