@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from hawser.cli import output
 from hawser.engine import select
 from hawser.engine.errors import InputError
+from hawser.engine.rates import multiplied
 from hawser.engine.source import Source, read
 from hawser.spec.units import Duration
 from hawser.store import Bundle, runs
@@ -23,8 +24,9 @@ def source(
     only: list[str] | None = None,
     repeat: int | None = None,
     duration: str | None = None,
+    rates: float = 1.0,
 ) -> Source:
-    """Read a workflow file, warn about old names, and select variants.
+    """Read a workflow file, warn about old names, select variants, and change what options say.
 
     Raises:
         SpecErrors: the file or an override is wrong.
@@ -39,6 +41,7 @@ def source(
         workflow = select.only(workflow, only)
     if duration is not None:
         workflow = select.lasting(workflow, _duration(duration))
+    workflow = multiplied(workflow, rates)
     return replace(found, workflow=workflow)
 
 

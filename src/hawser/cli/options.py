@@ -60,6 +60,15 @@ DurationOption = Annotated[
         help="Duration of every timed measurement, in seconds or with a unit such as `2 min`.",
     ),
 ]
+RatesOption = Annotated[
+    float,
+    typer.Option(
+        "--rates",
+        metavar="FACTOR",
+        help="Multiply all rates, and bounds in Mbit/s, such as by 1.2: does the result's shape"
+        " depend on them?",
+    ),
+]
 RunArgument = Annotated[
     str,
     typer.Argument(

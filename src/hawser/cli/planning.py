@@ -40,12 +40,13 @@ def plan(
     only: options.OnlyOption = None,
     repeat: options.RepeatOption = None,
     duration: options.DurationOption = None,
+    rates: options.RatesOption = 1.0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show what would run: variants, order, time, nodes, addresses and shapers."""
     from hawser.cli import chosen
 
-    source = chosen.source(file, settings, only, repeat, duration)
+    source = chosen.source(file, settings, only, repeat, duration, rates)
     planned = _plan(source)
     if as_json:
         output.document(_document(planned) | _warnings(source))

@@ -57,6 +57,7 @@ def run(
     only: options.OnlyOption = None,
     repeat: options.RepeatOption = None,
     duration: options.DurationOption = None,
+    rates: options.RatesOption = 1.0,
     out: _OutOption = options.RUNS,
     resume: _ResumeOption = None,
     against: _AgainstOption = None,
@@ -77,7 +78,7 @@ def run(
     chosen.check_tags(tag or ())
     if against and resume:
         raise typer.BadParameter("a resumed run cannot be changed", param_hint="--resume")
-    source = _source(file, resume, settings, only, repeat, duration)
+    source = _source(file, resume, settings, only, repeat, duration, rates)
     earlier, workflow = _beside(source.workflow, against, out)
     extras.need_for(workflow)
     request = Request(
@@ -103,16 +104,17 @@ def _source(
     only: list[str] | None,
     repeat: int | None,
     duration: str | None,
+    rates: float,
 ) -> Source:
     from hawser.cli import chosen
     from hawser.engine.source import Source
     from hawser.store import Bundle
 
     if file is not None:
-        return chosen.source(file, settings, only, repeat, duration)
+        return chosen.source(file, settings, only, repeat, duration, rates)
     if resume is None:
         raise typer.BadParameter("give a workflow FILE, or --resume DIR", param_hint="FILE")
-    if settings or only or repeat is not None or duration is not None:
+    if settings or only or repeat is not None or duration is not None or rates != 1:
         raise typer.BadParameter("a resumed run cannot be changed", param_hint="--resume")
     return Source(Bundle.open(resume).workflow, {})
 

@@ -194,3 +194,5 @@ class Workflow(Model):
     undecided: Undecided = "estimate"
     baseline: Labels = {}
     """Labels of the variant that all others are compared with. Default: the best one."""
+    rates: float = 1.0
+    """Factor by which all rates of the file were multiplied for a run."""

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import synthetic
-from hawser.report.reproduction.gather import chapters
+from hawser.report.reproduction.gather import chapters, elsewhere
 from hawser.report.reproduction.model import Chapter, Exhibit, Source
 from hawser.report.reproduction.page import page
 from hawser.spec.data.publications import PUBLICATIONS
@@ -205,3 +205,26 @@ def test_runs_with_the_settings_of_the_file_go_first(source: Source, tmp_path: P
     other = bundle(tmp_path, changed.model_copy(update={"variants": variants}), day=6)
     exhibit = table_i(chapters([source], [as_it_is, other]))
     assert [run.run for run in exhibit.runs] == [as_it_is.manifest.run]
+
+
+def test_runs_at_other_rates_or_seeds_stand_apart(source: Source, tmp_path: Path) -> None:
+    made = workflow()
+    runs = [
+        bundle(tmp_path, made, day=5),
+        bundle(tmp_path, made.model_copy(update={"rates": 1.2}), day=6),
+        bundle(tmp_path, made.model_copy(update={"seed": made.seed + 1}), day=7),
+    ]
+    assert [one.run for one in table_i(chapters([source], runs)).runs] == [
+        "mms-table1-20260105T120000-c0de"
+    ]
+    found = elsewhere([source], runs)
+    assert [(one.rates, one.seed, one.run.started.day) for one in found] == [
+        (1, made.seed + 1, 7),
+        (1.2, made.seed, 6),
+    ]
+    assert {(one.measured, one.planned) for one in found} == {(20, 20)}
+    assert all(0 < one.true < one.checks for one in found)
+    written = page(chapters([source], runs), tmp_path, found)
+    assert "## Other rates and seeds" in written
+    assert "| `mms-table1` | 1.2 | 1 | 20 of 20 |" in written
+    assert "Other rates" not in page(chapters([source], runs), tmp_path)

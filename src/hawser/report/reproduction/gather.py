@@ -10,6 +10,7 @@ from hawser.report.model import Checked, Row
 from hawser.report.reproduction.model import (
     Chapter,
     Claim,
+    Elsewhere,
     Entry,
     Exhibit,
     Run,
@@ -50,7 +51,7 @@ def chapters(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Chap
     reads: dict[str, list[_Read]] = {}
     for bundle in bundles:
         for source in publishing:
-            if source.workflow.name == bundle.manifest.workflow:
+            if source.workflow.name == bundle.manifest.workflow and _as_filed(source, bundle):
                 reads.setdefault(source.workflow.name, []).append(_read(source.workflow, bundle))
     for found in reads.values():
         found.sort(key=lambda read: read.run.rank, reverse=True)
@@ -69,6 +70,42 @@ def chapters(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Chap
             ),
         )
         for key, publication in PUBLICATIONS.items()
+    )
+
+
+def elsewhere(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Elsewhere, ...]:
+    """Runs at other rates or with another seed, by workflow, judged by their own conditions.
+
+    Raises:
+        BundleError: a run is damaged.
+    """
+    files = {source.workflow.name: source for source in sources if source.workflow.published}
+    found = [
+        _elsewhere(files[bundle.manifest.workflow].workflow, bundle)
+        for bundle in bundles
+        if bundle.manifest.workflow in files
+        and not _as_filed(files[bundle.manifest.workflow], bundle)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.workflow, one.rates, one.seed)))
+
+
+def _as_filed(source: Source, bundle: Bundle) -> bool:
+    """Whether a run has the file's rates and seed."""
+    return bundle.workflow.rates == 1 and bundle.workflow.seed == source.workflow.seed
+
+
+def _elsewhere(filed: Workflow, bundle: Bundle) -> Elsewhere:
+    read = _read(bundle.workflow, bundle)
+    checks = [one for checks in read.checks for one in checks if one.value is not None]
+    return Elsewhere(
+        workflow=filed.name,
+        rates=bundle.workflow.rates,
+        seed=bundle.workflow.seed,
+        measured=len({collect.label_key(row.variant) for row in read.rows}),
+        planned=len(filed.variants),
+        true=sum(one.ok for one in checks),
+        checks=len(checks),
+        run=read.run,
     )
 
 

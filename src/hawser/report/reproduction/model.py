@@ -47,6 +47,24 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A run of a workflow at other rates, or with another seed."""
+
+    workflow: str
+    rates: float
+    """Factor on all rates."""
+    seed: int
+    measured: int
+    """Variants that were run, of those that the file has."""
+    planned: int
+    true: int
+    """Conditions of the file that hold, or agree as far as few trials say."""
+    checks: int
+    """All that could be judged."""
+    run: Run
+
+
+@dataclass(frozen=True)
 class Value:
     """One metric of one variant, published or measured or both."""
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hawser.report.markdown import plain
 from hawser.report.reproduction import numbers
-from hawser.report.reproduction.model import Chapter, Claim, Entry, Exhibit, Run
-from hawser.report.words import DASH, clean, count
+from hawser.report.reproduction.model import Chapter, Claim, Elsewhere, Entry, Exhibit, Run
+from hawser.report.words import DASH, TIMES, clean, count
 
 HEAD = """\
 # Reproductions
@@ -32,6 +32,10 @@ _KEY = """\
 *Numbers*: how many published values were measured, and ours as multiples of them; a dash where the
 document's text has none. *Claims*: whether what the publication says of its shape is found here."""
 
+_OTHERS = """\
+The same workflows with all rates, and bounds in Mbit/s, multiplied, or with another seed of order
+and losses. *Conditions*: those of the workflow that hold, or agree as far as few trials say."""
+
 _WORDS = {
     "holds": "holds",
     "fails": "**fails**",
@@ -41,15 +45,18 @@ _WORDS = {
 }
 
 
-def page(chapters: Sequence[Chapter], folder: Path) -> str:
+def page(chapters: Sequence[Chapter], folder: Path, others: Sequence[Elsewhere] = ()) -> str:
     """Write the page.
 
     Args:
         chapters: what it says.
+        others: runs at other rates or with other seeds.
         folder: where it will lie; links to workflow files are relative to it.
     """
     parts = [HEAD, "## Overview", _KEY]
     parts += (_overview(chapter) for chapter in chapters)
+    if others:
+        parts += ["## Other rates and seeds", _OTHERS, _elsewhere(others)]
     for chapter in chapters:
         publication = chapter.publication
         parts += [
@@ -57,8 +64,8 @@ def page(chapters: Sequence[Chapter], folder: Path) -> str:
             f"{plain(publication.authors)}; {plain(publication.where)}",
         ]
         parts += (_exhibit(exhibit, folder) for exhibit in chapter.exhibits)
-        others = "; ".join(f"{name} ({about})" for name, about in publication.others.items())
-        parts.append(f"Without a result of their own: {plain(others)}.")
+        rest = "; ".join(f"{name} ({about})" for name, about in publication.others.items())
+        parts.append(f"Without a result of their own: {plain(rest)}.")
     return "\n\n".join(parts) + "\n"
 
 
@@ -76,6 +83,23 @@ def _overview(chapter: Chapter) -> str:
     head = f"**{plain(publication.authors)}: {plain(publication.title)}**"
     columns = ("result", "numbers", "claims", "newest run")
     return f"{head}\n\n{numbers.table(columns, rows, names=4)}"
+
+
+def _elsewhere(others: Sequence[Elsewhere]) -> str:
+    rows = [
+        (
+            f"`{one.workflow}`",
+            f"{one.rates:g}",
+            str(one.seed),
+            f"{one.measured} of {one.planned}",
+            f"{one.true} of {one.checks}",
+            "; ".join(map(plain, one.run.problems)) or "valid",
+            f"`{one.run.run}`",
+        )
+        for one in others
+    ]
+    columns = ("workflow", f"rates {TIMES}", "seed", "variants", "conditions", "", "run")
+    return numbers.table(columns, rows, names=7)
 
 
 def _shape(claims: Sequence[Claim]) -> str:
