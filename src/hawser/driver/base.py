@@ -148,7 +148,7 @@ class Lab(Protocol):
         """
 
     def collect(self, folder: Path) -> None:
-        """Copy what is kept of a trial: configurations to `config`, output of programs to `logs`.
+        """Copy what is kept of a trial: to `config`, `logs` and `records` (of flows, by sensor).
 
         Secrets stay behind. What is not there any more is left out.
         """

@@ -36,7 +36,14 @@ from hawser.node.change import Settings
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import emulator
 from hawser.overlay.lab.facts import Facts
-from hawser.overlay.lab.plan import AGENTS, DaemonPlan, FirewallDaemon, GatewayDaemon, NetworkPlan
+from hawser.overlay.lab.plan import (
+    AGENTS,
+    DaemonPlan,
+    FirewallDaemon,
+    GatewayDaemon,
+    IdsDaemon,
+    NetworkPlan,
+)
 from hawser.spec.names import INTERNET
 from hawser.spec.workflow import Change
 from hawser.store.environment import environment
@@ -193,14 +200,22 @@ class LocalLab:
         )
 
     def collect(self, folder: Path) -> None:
-        """Copy configurations and logs; see `Lab.collect`."""
+        """Copy configurations, logs and flow records; see `Lab.collect`."""
         for name in _KEPT:
-            if (self.directory / name).is_dir():
-                shutil.copytree(self.directory / name, folder / name, dirs_exist_ok=True)
+            self._keep(name, folder / name)
         for name, each in self._planned.items():
             log = self.directory / AGENTS / name / "hawserd.log"
             if isinstance(each, AgentDaemon) and log.exists():
                 shutil.copy(log, folder / "logs" / f"{name}.log")
+        for sensor in self.plan.daemons:
+            if isinstance(sensor, IdsDaemon) and sensor.config.ids.records is not None:
+                kept = str(sensor.config.ids.records.folder)
+                self._keep(kept, folder / "records" / sensor.name)
+
+    def _keep(self, name: str, target: Path) -> None:
+        """Copy a folder of the lab, if there is one."""
+        if (self.directory / name).is_dir():
+            shutil.copytree(self.directory / name, target, dirs_exist_ok=True)
 
     def destroy(self) -> None:
         """Remove everything the lab made. Idempotent."""

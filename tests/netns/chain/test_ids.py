@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ DISCARD = 9
 
 
 def test_a_flood_through_a_workflows_chain_is_blocked(
-    deploy: Callable[[NetworkPlan], LocalLab],
+    deploy: Callable[[NetworkPlan], LocalLab], tmp_path: Path
 ) -> None:
     lab = deploy(planned(WORKFLOW, {"flood.json": model.text(model.UNANSWERED)}))
     client, server = (str(lab.plan.addresses[name]) for name in ("client", "server"))
@@ -65,4 +66,5 @@ def test_a_flood_through_a_workflows_chain_is_blocked(
     assert (rule["source"], rule["destination"]) == (f"{client}/32", f"{server}/32")
     assert (rule["protocol"], rule["destination_ports"]) == (17, [DISCARD, DISCARD])
     assert ping_all(place, server, 20) == 20, "other flows of the same host pass"
-    assert list((lab.directory / "sensor.records").glob("records-*.jsonl"))
+    lab.collect(tmp_path)
+    assert list((tmp_path / "records" / "sensor").glob("records-*.jsonl")), "a trial keeps them"
