@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hawser_multipath::{Decompressor, Resequencer, Tag};
 use hawser_wire::{
     rendezvous::{Message, Relayed},
+    train,
     tunnel::{Form, HEADER_LEN, Header, Hello},
 };
 use libfuzzer_sys::fuzz_target;
@@ -23,6 +24,10 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Some(Ok(relayed)) = Relayed::parse(input) {
         assert_eq!(relayed.emit(), input);
+    }
+    if let Some(Ok(message)) = train::Message::parse(input) {
+        let is_frame = matches!(message, train::Message::Frame { .. });
+        assert!(is_frame && input.starts_with(&message.emit()) || message.emit() == input);
     }
     let mut now = Instant::now();
     let (mut came, mut passed) = (0, 0);

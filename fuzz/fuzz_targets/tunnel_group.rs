@@ -10,6 +10,7 @@ use std::{
 };
 
 use hawser_sim::gateways::{Gateways, OPTIONS, StreamEnd, Wire, number_of, segment};
+use hawser_tunnel::Train;
 use libfuzzer_sys::fuzz_target;
 
 /// Steps, and packets of one of them, at most.
@@ -44,6 +45,12 @@ fuzz_target!(|input: &[u8]| {
     world.check_received();
 });
 
+/// Some train.
+fn train(length: u8) -> Train {
+    let frames = u16::from(length) * 4 + 1;
+    Train::new(128 + frames, (frames, 20_000_000), (frames / 2, 40_000_000)).unwrap()
+}
+
 struct World {
     gateways: Gateways,
     /// Ends of streams that clients have made, with their gateway.
@@ -73,6 +80,7 @@ impl World {
         }
         let gateways = &mut self.gateways;
         match what % 12 {
+            0 if a >= 0xf0 => drop(gateways.start_train(side, path, train(b))),
             0 => gateways.run(Duration::from_millis(u64::from(b) * 4)),
             1 => gateways.run(Duration::from_micros(u64::from(b))),
             2 => {

@@ -130,6 +130,7 @@ impl<T: Transport> Agent<T> {
                 Command::Status(reply) => drop(reply.send(self.status(now))),
                 Command::Counters(reply) => drop(reply.send(self.counters())),
                 Command::Apply(apply, reply) => drop(reply.send(self.apply(*apply, now))),
+                Command::Train(request, reply) => self.transport.start_train(*request, reply, now),
                 Command::Stop => self.stopping = true,
             }
         }

@@ -7,7 +7,7 @@ use axum::{
     extract::{State, rejection::JsonRejection},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use hawser_daemon::config::Invalid;
 use hawser_tls::Identity;
@@ -19,6 +19,7 @@ use super::{
     setup,
     status::{Counters, Status, metrics},
     switch::Switch,
+    trains::{self, Answer},
     wan_filter::WanFilter,
 };
 
@@ -44,6 +45,7 @@ pub(super) fn router(
         .route("/v1/status", get(status))
         .route("/v1/counters", get(counters))
         .route("/v1/config", get(read_config).put(write_config))
+        .route("/v1/trains", post(send_train))
         .route("/metrics", get(read_metrics))
         .fallback(|| async { Failure::new(StatusCode::NOT_FOUND, "no such path") })
         .method_not_allowed_fallback(|| async {
@@ -154,6 +156,18 @@ async fn read_metrics(State(api): State<Api>) -> Result<Response, Failure> {
 
 async fn read_config(State(api): State<Api>) -> Json<Document> {
     Json(api.config().document)
+}
+
+/// Sends a train; answers once it has arrived.
+async fn send_train(
+    State(api): State<Api>,
+    body: Result<Json<Value>, JsonRejection>,
+) -> Result<Json<Answer>, Failure> {
+    let Json(value) = body.map_err(|error| Failure::new(error.status(), error.body_text()))?;
+    let request = Box::new(trains::parse(&value, &api.config())?);
+    let answer = api.mailbox.ask(|reply| Command::Train(request, reply)).await;
+    let refused = |error| Failure::conflict(&anyhow::Error::new(error));
+    Ok(Json(answer.ok_or_else(Failure::ended)?.map_err(refused)?.into()))
 }
 
 async fn write_config(

@@ -4,11 +4,13 @@ use std::sync::mpsc;
 
 use hawser_netdev::poll::Waker;
 use hawser_tls::Identity;
+use hawser_tunnel::Observed;
 use tokio::sync::oneshot;
 
 use super::{
     config::Config,
     status::{Counters, Status},
+    trains::{Request, TrainRefused},
 };
 
 /// One request.
@@ -17,8 +19,13 @@ pub(super) enum Command {
     Counters(oneshot::Sender<Counters>),
     /// Apply a configuration that agrees in all fixed fields.
     Apply(Box<Apply>, oneshot::Sender<Result<(), String>>),
+    /// Send a train; it is answered when the train has been received.
+    Train(Box<Request>, Answer),
     Stop,
 }
+
+/// Takes what became of a train.
+pub(super) type Answer = oneshot::Sender<Result<Observed, TrainRefused>>;
 
 /// A configuration, and the identity read from its files.
 pub(super) struct Apply {

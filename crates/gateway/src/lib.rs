@@ -13,6 +13,7 @@ mod nft;
 mod setup;
 mod status;
 mod switch;
+mod trains;
 mod transport;
 mod wan_filter;
 
@@ -42,6 +43,8 @@ pub const SCHEMAS: &[schema::Entry] = &[
     ("gateway-config", schema::of::<config::Document>),
     ("gateway-status", schema::of::<status::Status>),
     ("gateway-counters", schema::of::<status::Counters>),
+    ("gateway-train-request", schema::of::<trains::Document>),
+    ("gateway-train", schema::of::<trains::Answer>),
 ];
 
 const EXAMPLES: &str = "\

@@ -88,6 +88,7 @@ pub(super) struct PeerStatus {
 
 /// One path group.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[allow(clippy::struct_excessive_bools)] // independent facts about a group
 pub(super) struct GroupStatus {
     /// Its number.
     pub(super) id: u8,
@@ -117,6 +118,8 @@ pub(super) struct GroupStatus {
     /// Wire version in use with the peer (`quic`); null without a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) wire_version: Option<u8>,
+    /// Whether the peer takes trains that measure paths (`quic`).
+    pub(super) trains: bool,
     /// Member paths of the `quic` transport; empty for others.
     pub(super) paths: Vec<PathStatus>,
 }

@@ -102,7 +102,7 @@ fn settle(
         for (from, to, bytes) in std::mem::take(wire) {
             let Some(sockets) = places.get(&to) else { continue };
             let (at, number) = sockets[0];
-            let source = Source { remote: from, local: Some(to.ip()), ecn: None };
+            let source = Source { remote: from, local: Some(to.ip()), ecn: None, received: None };
             nodes[at].tunnel.handle_input(now, number, source, bytes);
             while nodes[at].tunnel.poll_packet(now).is_some() {
                 nodes[at].counters.written.packets += 1;

@@ -294,7 +294,7 @@ impl Site {
     /// A datagram arrives.
     fn input(&mut self, now: Instant, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         if let Some(number) = self.sockets.reached(from, to) {
-            let source = Source { remote: from, local: Some(to.ip()), ecn: None };
+            let source = Source { remote: from, local: Some(to.ip()), ecn: None, received: None };
             self.tunnel.handle_input(now, number, source, BytesMut::from(bytes));
             self.take_packets(now);
         }

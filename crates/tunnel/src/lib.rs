@@ -42,7 +42,7 @@ pub use self::{
     arena::Arena,
     config::Config,
     group::Incoming,
-    path::{INNER_MTU, MAX_DATAGRAM, PathId, max_datagram},
+    path::{INNER_MTU, MAX_DATAGRAM, Observed, PathId, Train, max_datagram},
     peers::{Peer, Peers},
     placement::PathGroup,
     proxy::Stream,
@@ -50,6 +50,7 @@ pub use self::{
     retry::Retry,
     table::PrefixTable,
     tunnel::{
-        Connect, Event, GroupView, PathView, Purpose, Socket, Source, StreamReady, Transmit, Tunnel,
+        Connect, Event, GroupView, PathView, Purpose, Socket, Source, StreamReady, TrainRefused,
+        Transmit, Tunnel,
     },
 };

@@ -38,6 +38,7 @@ pub mod segment;
 pub mod srh;
 pub mod stream;
 pub mod tcp;
+pub mod train;
 pub mod tunnel;
 pub mod udp;
 pub mod vxlan;

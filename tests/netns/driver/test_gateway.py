@@ -112,7 +112,13 @@ def test_answers_fit_their_schemas_and_models(deploy: Deploy) -> None:
 
 
 def test_published_schemas_are_those_of_the_daemon() -> None:
-    for name in ("gateway-config", "gateway-status", "gateway-counters"):
+    for name in (
+        "gateway-config",
+        "gateway-status",
+        "gateway-counters",
+        "gateway-train",
+        "gateway-train-request",
+    ):
         published = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
         assert published == schema(name)
 

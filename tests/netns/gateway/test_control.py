@@ -240,7 +240,16 @@ def test_an_old_name_of_a_field_is_accepted_with_a_warning(tmp_path: Path) -> No
     assert "configuration field transport.lane was renamed to transport.tcp_proxy" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["gateway-config", "gateway-status", "gateway-counters"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gateway-config",
+        "gateway-status",
+        "gateway-counters",
+        "gateway-train",
+        "gateway-train-request",
+    ],
+)
 def test_published_schemas_are_fresh(name: str) -> None:
     made = subprocess.run([hawserd(), "schema", name], capture_output=True, text=True, check=True)
     published = ROOT / "schemas" / f"{name}.schema.json"

@@ -122,6 +122,7 @@ impl Group {
             mtu: None,
             waiting: Vec::new(),
             wire_version: None,
+            trains: false,
         }
     }
 }

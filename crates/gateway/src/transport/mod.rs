@@ -23,8 +23,10 @@ use hawser_tunnel::{
 use rustix::io::Errno;
 
 use crate::{
+    command::Answer,
     config::Config,
     status::{PeerCounters, PeerStatus},
+    trains::{Request, TrainRefused},
 };
 
 /// Interval at which transports check timers that are not urgent.
@@ -97,6 +99,11 @@ pub(crate) trait Transport {
 
     /// Does what is due and sends what may be sent; called after each wait.
     fn advance(&mut self, host: &mut Host, now: Instant);
+
+    /// Sends a train on a path.
+    fn start_train(&mut self, _: Request, reply: Answer, _: Instant) {
+        drop(reply.send(Err(TrainRefused::Transport)));
+    }
 
     /// Status of its peers.
     fn status(&self, now: Instant) -> Vec<PeerStatus>;

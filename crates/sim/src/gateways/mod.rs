@@ -19,7 +19,8 @@ use bytes::{Bytes, BytesMut};
 use hawser_impair::ValueError;
 use hawser_tls::Identity;
 use hawser_tunnel::{
-    Config, Event, MAX_DATAGRAM, Permissions, Purpose, Source, StreamReady, Tunnel,
+    Config, Event, MAX_DATAGRAM, Observed, PathId, Permissions, Purpose, Source, StreamReady,
+    Train, TrainRefused, Tunnel,
     config::{
         Class, Congestion, Group, Options, Oversize, Path as PathConfig, Peer, Placement, Recovery,
     },
@@ -327,6 +328,39 @@ impl Gateways {
         self.ends.get(gateway).map(|gateway| gateway.opened_streams.as_slice()).unwrap_or_default()
     }
 
+    /// Begins to send a train on a path of a gateway with ports of 1 Gbit/s.
+    pub fn start_train(
+        &mut self,
+        gateway: usize,
+        path: usize,
+        train: Train,
+    ) -> Result<u32, TrainRefused> {
+        let now = self.now();
+        let peer = if gateway == 0 { 2 } else { 1 };
+        let member = u8::try_from(path).unwrap_or(u8::MAX);
+        let path = PathId { peer, group: 0, member };
+        let gateway = self.ends.get_mut(gateway).ok_or(TrainRefused::NoPath)?;
+        gateway.tunnel.start_train(now, path, train, 1_000_000_000)
+    }
+
+    /// The next of a gateway's trains that is over: its number, and what became of it.
+    pub fn take_train(&mut self, gateway: usize) -> Option<(u32, Option<Observed>)> {
+        self.ends.get_mut(gateway)?.tunnel.poll_train()
+    }
+
+    /// Of a gateway's paths, the rate in bit/s, the share of bytes lost, and bytes lost in all.
+    #[must_use]
+    pub fn path_models(&self, gateway: usize) -> Vec<Option<(f64, f64, u64)>> {
+        let now = self.now();
+        let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
+        let paths = groups.flat_map(|(_, groups)| groups.flat_map(|group| group.paths()));
+        let model = |path: &hawser_multipath::Path| {
+            let rate = path.congestion().rate().bits_per_second();
+            (rate, path.loss(now), path.totals().lost)
+        };
+        paths.map(|path| path.measured(now, |path, _, _| model(path))).collect()
+    }
+
     /// Packets delivered by a gateway's device since the last call.
     pub fn take_received(&mut self, gateway: usize) -> Vec<Bytes> {
         let gateway = self.ends.get_mut(gateway);
@@ -461,7 +495,7 @@ impl Gateway {
     /// A datagram arrives.
     fn input(&mut self, now: Instant, from: SocketAddr, to: SocketAddr, bytes: BytesMut) {
         if let Some(number) = self.sockets.reached(from, to) {
-            let source = Source { remote: from, local: Some(to.ip()), ecn: None };
+            let source = Source { remote: from, local: Some(to.ip()), ecn: None, received: None };
             self.tunnel.handle_input(now, number, source, bytes);
         }
     }

@@ -15,7 +15,7 @@ use quinn_proto::{
     congestion::{BbrConfig, Controller, ControllerFactory, CubicConfig},
 };
 
-use super::{in_flight::InFlight, sizes::MAX_DATAGRAM};
+use super::{in_flight::InFlight, probes::Probes, sizes::MAX_DATAGRAM};
 use crate::config::Congestion;
 
 /// Path model shared by event loop and connection, both on one thread.
@@ -25,6 +25,7 @@ pub(crate) struct SharedPath {
     gate: Arc<Gate>,
     congestion: Congestion,
     in_flight: InFlight,
+    probes: Probes,
 }
 
 /// Packets carrying due acknowledgements may exceed the window by this fraction of it (1/n).
@@ -45,7 +46,8 @@ struct Gate {
 impl SharedPath {
     pub(crate) fn new(now: Instant, packet: u16, congestion: Congestion) -> Self {
         let model = Arc::new(Mutex::new(Path::new(now, packet)));
-        Self { model, gate: Arc::default(), congestion, in_flight: InFlight::default() }
+        let (in_flight, probes) = (InFlight::default(), Probes::default());
+        Self { model, gate: Arc::default(), congestion, in_flight, probes }
     }
 
     /// quinn's controller, if the configuration selects one instead of the path model's.
@@ -64,6 +66,11 @@ impl SharedPath {
     /// Retransmittable packets in flight.
     pub(crate) fn in_flight(&self) -> &InFlight {
         &self.in_flight
+    }
+
+    /// Frames of trains in flight.
+    pub(crate) fn probes(&self) -> &Probes {
+        &self.probes
     }
 
     /// Limits the connection to the window, or lets it send whatever it has.
@@ -139,6 +146,11 @@ impl Model {
         change(&mut self.path.get(), &mut self.acked);
     }
 
+    fn on_lost(&mut self, now: Instant, sent: Instant, persistent: bool, lost: u64) {
+        self.controller(|controller| controller.on_congestion_event(now, sent, persistent, lost));
+        self.update(|path, _| path.on_lost(now, sent, lost, persistent));
+    }
+
     /// Calls the external controller, if there is one, and takes its window.
     fn controller(&mut self, tell: impl FnOnce(&mut dyn Controller)) {
         if let Some(controller) = &mut self.controller {
@@ -154,6 +166,10 @@ impl Controller for Model {
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _: bool, rtt: &RttEstimator) {
+        if self.path.probes().acked(sent) {
+            self.path.in_flight().acked(sent);
+            return;
+        }
         if self.acked.is_empty() {
             self.window_full = self.path.is_window_full();
         }
@@ -165,6 +181,7 @@ impl Controller for Model {
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, last: Option<u64>) {
         let idle = !self.window_full;
+        let in_flight = in_flight.saturating_sub(self.path.probes().bytes());
         self.controller(|controller| controller.on_end_acks(now, in_flight, idle, last));
         self.update(|path, acked| {
             for (sent, bytes) in acked.drain(..) {
@@ -175,11 +192,13 @@ impl Controller for Model {
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost: u64) {
-        self.controller(|controller| controller.on_congestion_event(now, sent, persistent, lost));
-        self.update(|path, _| path.on_lost(now, sent, lost, persistent));
         // An ECN mark (RFC 9000 section 13.4.2) is not a loss.
         if lost > 0 {
             self.path.in_flight().lost(sent);
+        }
+        let probes = self.path.probes().lost(sent).min(lost);
+        if probes == 0 || probes < lost {
+            self.on_lost(now, sent, persistent, lost - probes);
         }
     }
 

@@ -24,6 +24,7 @@ use super::{
     seen::Seen,
     settings::version_of,
     sizes::{MAX_BATCH, MAX_DATAGRAM, SEND_BUFFER},
+    trains::Trains,
 };
 
 /// Time within which the peer must send its hello: a server's after its first answer, a client's
@@ -37,7 +38,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(200);
 const GSO_TIME: Duration = Duration::from_millis(1);
 
 /// Bytes added to a packet besides our header: IPv4, UDP, QUIC.
-const OVERHEAD: u64 = 20 + 8 + 24 + 3;
+pub(super) const OVERHEAD: u64 = 20 + 8 + 24 + 3;
 
 /// View of a path without a connection.
 pub(crate) const NO_CONNECTION: View = View {
@@ -104,8 +105,10 @@ pub(crate) struct Link {
     pub(crate) seen: Seen,
     /// Messages of the TCP proxy.
     pub(crate) messages: MessageStreams,
-    /// Datagrams queued in the connection: bytes each occupies there, and what is kept of it.
-    queued: VecDeque<(u64, Option<Retransmittable<Stored>>)>,
+    /// Trains that measure the path.
+    pub(crate) trains: Trains,
+    /// Datagrams queued in the connection: bytes each occupies there, and what it is.
+    queued: VecDeque<(u64, Queued)>,
     /// When it last sent anything.
     last_transmit: Instant,
     /// Frames received when the last acknowledgement was sent.
@@ -116,6 +119,16 @@ pub(crate) struct Link {
     pub(crate) active: bool,
     /// Whether datagrams may have arrived.
     pub(crate) unread: bool,
+}
+
+/// A datagram queued in the connection.
+pub(super) enum Queued {
+    /// Of no further interest.
+    Other,
+    /// What is kept of it until it is acknowledged.
+    Stored(Retransmittable<Stored>),
+    /// A frame of a train.
+    Probe,
 }
 
 /// The peer's hello.
@@ -154,6 +167,7 @@ impl Link {
             observed: None,
             seen: Seen::default(),
             messages: MessageStreams::default(),
+            trains: Trains::new(now),
             queued: VecDeque::new(),
             last_transmit: now,
             acked_frames: 0,
@@ -356,7 +370,10 @@ impl Link {
         }
         let transmit = self.connection.poll_transmit(self.last_transmit, max, buffer)?;
         let datagrams = before.saturating_sub(self.waiting());
-        self.note_sent(datagrams);
+        if self.note_sent(datagrams) {
+            self.path.probes().sent(self.last_transmit, transmit.size as u64);
+            return Some(transmit);
+        }
         let gone =
             prior.map_or(datagrams, |prior| self.in_flight_bytes(&prior, transmit.size as u64));
         if gone > 0 {
@@ -376,17 +393,21 @@ impl Link {
         if frames_of(&after) > frames_of(&prior.frame_tx) { size } else { 0 }
     }
 
-    /// Datagrams that occupied `bytes` bytes in the connection were sent.
-    fn note_sent(&mut self, bytes: u64) {
-        let mut left = bytes;
+    /// Datagrams that occupied `bytes` bytes in the connection were sent; returns whether a train's
+    /// frame is among them.
+    fn note_sent(&mut self, bytes: u64) -> bool {
+        let (mut left, mut probes) = (bytes, false);
         while left > 0
-            && let Some((taken, stored)) = self.queued.pop_front()
+            && let Some((taken, queued)) = self.queued.pop_front()
         {
             left = left.saturating_sub(taken);
-            if let Some(packet) = stored {
-                self.path.in_flight().sent(self.last_transmit, packet);
+            match queued {
+                Queued::Other => {}
+                Queued::Stored(packet) => self.path.in_flight().sent(self.last_transmit, packet),
+                Queued::Probe => probes = true,
             }
         }
+        probes
     }
 
     /// Sends a datagram, retransmittable if it is `stored`.
@@ -395,6 +416,11 @@ impl Link {
         datagram: Bytes,
         stored: Option<Retransmittable<Stored>>,
     ) -> bool {
+        self.send_as(datagram, stored.map_or(Queued::Other, Queued::Stored))
+    }
+
+    /// Sends a datagram; returns whether the connection took it.
+    pub(super) fn send_as(&mut self, datagram: Bytes, kind: Queued) -> bool {
         self.active = true;
         let before = self.waiting();
         if before == EMPTY_BUFFER && !self.queued.is_empty() {
@@ -403,21 +429,24 @@ impl Link {
         if self.connection.datagrams().send(datagram, false).is_err() {
             return false;
         }
-        if stored.is_some() && self.queued.is_empty() && before > EMPTY_BUFFER {
+        let is_other = matches!(kind, Queued::Other);
+        if !is_other && self.queued.is_empty() && before > EMPTY_BUFFER {
             // Datagrams without an entry of their own leave first.
-            self.queued.push_back((before - EMPTY_BUFFER, None));
+            self.queued.push_back((before - EMPTY_BUFFER, Queued::Other));
         }
-        if stored.is_some() || !self.queued.is_empty() {
+        if !is_other || !self.queued.is_empty() {
             let taken = self.waiting().saturating_sub(before);
-            self.queued.push_back((taken, stored));
+            self.queued.push_back((taken, kind));
         }
         true
     }
 
     /// The path's MTU has shrunk, and the connection has dropped its queued datagrams.
     fn drop_queued(&mut self) {
-        for packet in self.queued.drain(..).filter_map(|(_, stored)| stored) {
-            self.path.in_flight().not_sent(packet);
+        for (_, queued) in self.queued.drain(..) {
+            if let Queued::Stored(packet) = queued {
+                self.path.in_flight().not_sent(packet);
+            }
         }
     }
 

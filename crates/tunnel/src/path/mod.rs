@@ -7,16 +7,21 @@ mod fragments;
 mod in_flight;
 mod introduce;
 mod link;
+mod measure;
 mod messages;
 mod mtu;
+mod probes;
 mod seen;
 mod settings;
 #[cfg(test)]
 pub(crate) mod simulation;
 mod sizes;
+mod train;
+mod trains;
 
 pub use self::link::PathId;
 pub use self::sizes::{INNER_MTU, MAX_DATAGRAM, max_datagram};
+pub use self::train::{Observed, Train};
 pub(crate) use self::{
     batch::GsoBatch,
     in_flight::{Outcomes, Stored},

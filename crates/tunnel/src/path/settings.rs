@@ -87,8 +87,8 @@ impl Settings {
 
     /// What the own hello says, in wire versions that have it.
     pub(crate) fn abilities(&self) -> Abilities {
-        let capabilities =
-            Capabilities::FIRST.with(Capabilities::FRAGMENTS).with(Capabilities::RENDEZVOUS);
+        let parts = [Capabilities::FRAGMENTS, Capabilities::RENDEZVOUS, Capabilities::TRAINS];
+        let capabilities = parts.into_iter().fold(Capabilities::FIRST, Capabilities::with);
         Abilities { versions: versions(self.options), capabilities }
     }
 

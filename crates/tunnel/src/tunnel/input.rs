@@ -14,6 +14,7 @@ use hawser_wire::{
     rendezvous::is_of_rendezvous,
     segment::GsoPacket,
     tcp::{self, Segment},
+    train::is_of_train,
     tunnel::{HEADER_LEN, unknown_context},
 };
 use quinn_proto::{
@@ -41,19 +42,21 @@ pub struct Source {
     pub local: Option<IpAddr>,
     /// Its ECN field (RFC 3168 section 5), if known.
     pub ecn: Option<u8>,
+    /// When the kernel received it, if known.
+    pub received: Option<Instant>,
 }
 
 impl<S: Stream> Tunnel<S> {
     /// Takes a datagram received on a socket. [`Self::poll_packet`] then returns its packets.
     pub fn handle_input(&mut self, now: Instant, socket: usize, from: Source, datagram: BytesMut) {
         let Some(endpoint) = self.endpoints.get_mut(&socket) else { return };
-        let Source { remote, local, ecn } = from;
+        let Source { remote, local, ecn, received } = from;
         let ecn = ecn.and_then(EcnCodepoint::from_bits);
         let mut answer = std::mem::take(&mut self.response);
         answer.clear();
         match endpoint.quic.handle(now, remote, local, ecn, datagram, &mut answer) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                self.handle_event((socket, handle), event);
+                self.handle_event((socket, handle), event, received.unwrap_or(now), now);
             }
             Some(DatagramEvent::NewConnection(attempt)) => {
                 self.admit(socket, attempt, &mut answer, now);
@@ -72,6 +75,8 @@ impl<S: Stream> Tunnel<S> {
         &mut self,
         (socket, handle): (usize, ConnectionHandle),
         event: ConnectionEvent,
+        received: Instant,
+        now: Instant,
     ) {
         let endpoint = self.endpoints.get_mut(&socket);
         match endpoint.and_then(|endpoint| endpoint.owner(handle)) {
@@ -80,7 +85,10 @@ impl<S: Stream> Tunnel<S> {
                 let Some(link) = group.and_then(|group| group.link_mut(id.member)) else { return };
                 link.connection.handle_event(event);
                 link.active = true;
-                if !std::mem::replace(&mut link.unread, true) {
+                link.trains.arrived = received;
+                if link.trains.is_receiving() {
+                    self.read(id, now);
+                } else if !std::mem::replace(&mut link.unread, true) {
                     self.unread.push_back(id);
                 }
             }
@@ -217,6 +225,10 @@ impl<S: Stream> Tunnel<S> {
                 self.rendezvous.received.push((id, datagram));
                 continue;
             }
+            if is_of_train(&datagram) {
+                self.trains.received.push((id, datagram));
+                continue;
+            }
             let member = usize::from(id.member);
             let delivered = &mut self.delivered;
             if let Some(flow) = group.receive(member, &datagram, now, delivered, &mut check)
@@ -227,6 +239,7 @@ impl<S: Stream> Tunnel<S> {
             }
         }
         self.handle_messages(now);
+        self.handle_trains(now);
     }
 
     /// Takes a packet of this branch, segments it if it is a GSO packet, and queues it for a path

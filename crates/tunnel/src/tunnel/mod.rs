@@ -7,6 +7,7 @@ mod event;
 mod hello;
 mod input;
 mod introductions;
+mod measure;
 mod oversize;
 mod proxy;
 mod relay;
@@ -15,6 +16,7 @@ mod report;
 mod request;
 mod state;
 mod timers;
+mod trains;
 mod transmit;
 
 pub use self::{
@@ -24,5 +26,6 @@ pub use self::{
     report::{GroupView, PathView},
     request::{Connect, StreamReady},
     state::Tunnel,
+    trains::TrainRefused,
     transmit::Transmit,
 };

@@ -136,7 +136,7 @@ impl<S: Stream> Tunnel<S> {
             None if listens => self.add_relayed_endpoint(path, now)?,
             known => known?,
         };
-        let source = Source { remote: stand_in(path), local: None, ecn: None };
+        let source = Source { remote: stand_in(path), local: None, ecn: None, received: None };
         self.handle_input(now, number, source, BytesMut::from(relayed.datagram));
         Some(())
     }

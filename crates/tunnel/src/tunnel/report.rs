@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Instant};
 
 use hawser_multipath::{Path as Model, State, View};
+use hawser_wire::tunnel::Capabilities;
 
 use super::state::Tunnel;
 use crate::{
@@ -105,6 +106,12 @@ impl<'a> GroupView<'a> {
     #[must_use]
     pub fn wire_version(&self) -> Option<u8> {
         self.group.links().filter_map(Link::wire_version).min()
+    }
+
+    /// Whether the peer takes trains.
+    #[must_use]
+    pub fn takes_trains(&self) -> bool {
+        self.group.is_up() && self.group.takes(Capabilities::TRAINS)
     }
 
     /// Bytes queued.

@@ -16,6 +16,7 @@ use super::{
     event::Event,
     introductions::Rendezvous,
     request::Open,
+    trains::Trains,
 };
 use crate::{
     arena::Arena,
@@ -66,6 +67,7 @@ pub struct Tunnel<S> {
     pub(super) unread: VecDeque<PathId>,
     pub(super) delivered: VecDeque<Incoming>,
     pub(super) rendezvous: Rendezvous,
+    pub(super) trains: Trains,
     pub(super) events: VecDeque<Event>,
     pub(super) opens: VecDeque<Open>,
     pub(super) next_tick: Instant,
@@ -108,6 +110,7 @@ impl<S: Stream> Tunnel<S> {
             unread: VecDeque::new(),
             delivered: VecDeque::new(),
             rendezvous: Rendezvous::default(),
+            trains: Trains::default(),
             events: VecDeque::new(),
             opens: VecDeque::new(),
             next_tick: now,

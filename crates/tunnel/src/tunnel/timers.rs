@@ -38,6 +38,7 @@ impl<S: Stream> Tunnel<S> {
         });
         let others = self.unowned.values_mut().filter_map(|link| link.connection.poll_timeout());
         let limits = self.limits.poll_timeout().into_iter().chain(self.rendezvous.poll_timeout());
+        let limits = limits.chain(self.trains.poll_timeout());
         paths.chain(others).chain(limits).fold(ticks, Instant::min)
     }
 
@@ -49,6 +50,9 @@ impl<S: Stream> Tunnel<S> {
         }
         if self.rendezvous.poll_timeout().is_some_and(|at| at <= now) {
             self.open_paths(now);
+        }
+        if self.trains.poll_timeout().is_some_and(|at| at <= now) {
+            self.run_trains(now);
         }
         let admitted = self.limits.expire(now);
         for group in self.peers.groups_mut() {
@@ -99,6 +103,7 @@ impl<S: Stream> Tunnel<S> {
             let tells = group.takes(Capabilities::RENDEZVOUS);
             for link in group.links_mut() {
                 link.probe_if_silent(now);
+                link.trains.expire(now);
                 if tells {
                     link.tell_observed(now);
                 }

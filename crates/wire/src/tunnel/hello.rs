@@ -49,6 +49,8 @@ impl Capabilities {
     pub const FRAGMENTS: Self = Self(1 << 5);
     /// Messages of the rendezvous, and relayed datagrams ([`crate::rendezvous`]).
     pub const RENDEZVOUS: Self = Self(1 << 6);
+    /// Messages of trains ([`crate::train`]).
+    pub const TRAINS: Self = Self(1 << 7);
     /// What every gateway with wire version 1 takes.
     pub const FIRST: Self = Self(
         Self::HEADER_COMPRESSION.0 | Self::RECOVERY.0 | Self::IPV6.0 | Self::CHECKSUM_OMITTED.0,
@@ -272,6 +274,7 @@ mod tests {
                 Hello { id: 1, group: 0, member: 3, session, abilities, proxy, branch: "b1" };
             assert_eq!(Hello::parse(&bytes(text)), Ok(hello));
             assert_eq!(hello.emit(), bytes(text));
+            assert!(abilities.is_none_or(|all| !all.capabilities.contains(Capabilities::TRAINS)));
         }
     }
 

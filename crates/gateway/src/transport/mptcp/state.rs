@@ -96,6 +96,7 @@ impl Mptcp {
             mtu: None,
             waiting: Vec::new(),
             wire_version: None,
+            trains: false,
         }
     }
 }

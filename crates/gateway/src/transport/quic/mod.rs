@@ -33,8 +33,10 @@ use self::{
 };
 use super::{Host, Transport, may_change};
 use crate::{
+    command::Answer,
     config::Config,
     status::{PeerCounters, PeerStatus},
+    trains::{Request, TrainRefused},
 };
 
 pub(crate) use self::proxy::{remove, set};
@@ -56,6 +58,8 @@ pub(crate) struct Quic {
     proxy: Option<Proxy>,
     /// Where the rendezvous has said that peers are.
     introduced: HashMap<PathId, SocketAddr>,
+    /// Who waits for trains, by their numbers.
+    trains: HashMap<u32, Answer>,
     /// Result of the UDP GSO self-test, once it has run.
     offload: Option<bool>,
 }
@@ -93,6 +97,7 @@ impl Quic {
             mtu: DeviceMtu::default(),
             proxy,
             introduced: HashMap::new(),
+            trains: HashMap::new(),
             offload,
         })
     }
@@ -210,6 +215,16 @@ impl Quic {
         }
     }
 
+    /// Answers who waits for trains that are over.
+    fn answer_trains(&mut self) {
+        while let Some((number, observed)) = self.tunnel.poll_train() {
+            if let Some(reply) = self.trains.remove(&number) {
+                // The client may have gone away.
+                drop(reply.send(observed.ok_or(TrainRefused::NoAnswer)));
+            }
+        }
+    }
+
     /// Logs the tunnel's events.
     fn log_events(&mut self) {
         while let Some(event) = self.tunnel.poll_event() {
@@ -294,7 +309,16 @@ impl Transport for Quic {
             proxy.advance(host, &mut self.tunnel, now);
         }
         self.meet(host, now);
+        self.answer_trains();
         self.log_events();
+    }
+
+    fn start_train(&mut self, request: Request, reply: Answer, now: Instant) {
+        let Request { path, train, port_bps } = request;
+        match self.tunnel.start_train(now, path, train, port_bps) {
+            Ok(number) => drop(self.trains.insert(number, reply)),
+            Err(refused) => drop(reply.send(Err(refused.into()))),
+        }
     }
 
     fn status(&self, now: Instant) -> Vec<PeerStatus> {

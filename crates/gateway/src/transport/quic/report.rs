@@ -43,6 +43,7 @@ fn group_status(group: &GroupView<'_>, rendezvous: Option<&str>, now: Instant) -
         mtu: group.mtu(),
         waiting: rendezvous.map_or_else(Vec::new, |name| waiting(group, name)),
         wire_version: group.wire_version(),
+        trains: group.takes_trains(),
         paths: paths(group, rendezvous, now),
     }
 }

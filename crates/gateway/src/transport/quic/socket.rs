@@ -4,6 +4,7 @@ use std::{
     io::{self, IoSliceMut},
     net::{SocketAddr, UdpSocket},
     os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant, SystemTime},
 };
 
 use bytes::BytesMut;
@@ -94,9 +95,11 @@ impl Socket {
         let Ok(count) = self.state.recv((&self.udp).into(), &mut buffers, &mut metas) else {
             return false;
         };
+        let clocks = Clocks::read();
         for (meta, buffer) in metas.iter().zip(&buffers).take(count) {
             let ecn = meta.ecn.map(|ecn| ecn as u8);
-            let from = Source { remote: meta.addr, local: meta.dst_ip, ecn };
+            let received = meta.timestamp.and_then(|at| clocks.instant(at));
+            let from = Source { remote: meta.addr, local: meta.dst_ip, ecn, received };
             let mut bytes = arena.join(&[buffer.get(..meta.len).unwrap_or_default()]);
             while !bytes.is_empty() {
                 let len = meta.stride.clamp(1, bytes.len());
@@ -104,6 +107,26 @@ impl Socket {
             }
         }
         count == BATCH_SIZE
+    }
+}
+
+/// The same moment by two clocks.
+struct Clocks {
+    monotonic: Instant,
+    /// Since 1970, as timestamps of the kernel.
+    real: Duration,
+}
+
+impl Clocks {
+    fn read() -> Self {
+        let real = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { monotonic: Instant::now(), real }
+    }
+
+    /// A timestamp of the last second; an older one is from before the clock was set.
+    fn instant(&self, at: Duration) -> Option<Instant> {
+        let age = self.real.checked_sub(at).filter(|age| *age < Duration::from_secs(1))?;
+        self.monotonic.checked_sub(age)
     }
 }
 
