@@ -13,7 +13,7 @@ from typing import Any
 
 from hawser.agent.state import CONTROL, StateDirectory
 from hawser.control.client import ControlError, DaemonClient
-from hawser.control.model import GatewayStatus
+from hawser.control.model import GatewayStatus, TrainAnswer, TrainRequest
 from hawser.overlay.config.gateway import GatewayConfig, QuicTransport
 from hawser.pki.file import replace_private
 
@@ -70,6 +70,14 @@ class GatewayDaemon:
             ControlError: it does not answer.
         """
         return self._client.raw_status(), self._client.counters()
+
+    def train(self, request: TrainRequest) -> TrainAnswer:
+        """Have it send a train of packets.
+
+        Raises:
+            ControlError: it does not, or the peer does not answer.
+        """
+        return self._client.train(request)
 
     def apply(self, config: GatewayConfig) -> None:
         """Put a configuration in force; the daemon is started where it does not run.

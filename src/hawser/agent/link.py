@@ -12,6 +12,7 @@ import ssl
 import time
 from datetime import UTC, datetime
 from http import HTTPStatus
+from importlib import import_module
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import (
@@ -36,11 +37,14 @@ from hawser.control.link import (
     Configure,
     Confirm,
     Hello,
+    Measure,
+    Measured,
     Renew,
     Renewed,
     Trying,
     from_controller,
 )
+from hawser.control.model import TrainAnswer, TrainRequest
 from hawser.pki.key import key_pem, new_key
 from hawser.pki.request import new_request
 
@@ -55,6 +59,8 @@ _RENEW_EVERY_S = 60.0
 """How often it is looked whether a certificate should be renewed, and then asked."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 _REFUSED_WAIT_S = 30.0
+_MOST_MEASURING = 64
+"""Paths that are measured at the same time."""
 _LOST = (OSError, ConnectionClosed, InvalidHandshake, InvalidMessage, TimeoutError, ValueError)
 
 
@@ -79,6 +85,8 @@ class Link:
         self._taken = asyncio.Event()
         """Set when there is something to report."""
         self._new_key: bytes | None = None
+        self._measuring: set[asyncio.Task[None]] = set()
+        """Idle paths that are measured."""
         self._working = asyncio.Lock()
         """Held while the daemon is changed, which threads do."""
 
@@ -151,6 +159,7 @@ class Link:
             capabilities=self._capabilities,
             applied=good.digest if good else None,
             applied_version=good.version if good else None,
+            measures=True,
         )
 
     async def _handle(self, text: str) -> None:
@@ -159,6 +168,11 @@ class Link:
             if message.run == self._reporter.run:
                 self._reporter.backlog.acknowledge(message.sequence)
             return
+        if isinstance(message, Measure):
+            task = asyncio.create_task(self._measure_path(message))
+            self._measuring.add(task)
+            task.add_done_callback(self._measuring.discard)
+            return
         async with self._working:
             if isinstance(message, Configure):
                 await asyncio.to_thread(self._applier.configure, message)
@@ -166,6 +180,20 @@ class Link:
                 self._applier.confirm(message)
             elif isinstance(message, Renewed):
                 await asyncio.to_thread(self._renewed, message)
+
+    async def _measure_path(self, asked: Measure) -> None:
+        """Measure an idle path, and tell the controller."""
+        found = Measured(place=asked.place, error="too many paths are being measured")
+        if len(self._measuring) <= _MOST_MEASURING:
+            # NumPy and SciPy take 50 MB, which gateways that measure nothing need not have.
+            trains = await asyncio.to_thread(import_module, "hawser.agent.trains")
+            found = await trains.measure(asked, self._train)
+        if self._connection is not None:
+            with contextlib.suppress(ConnectionClosed):
+                await self._connection.send(found.model_dump_json())
+
+    async def _train(self, request: TrainRequest) -> TrainAnswer:
+        return await asyncio.to_thread(self._daemon.train, request)
 
     async def _advance(self) -> None:
         """Look after the configuration on trial, connected or not."""

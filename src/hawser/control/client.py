@@ -11,7 +11,15 @@ from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from hawser.control.model import FieldError, FunctionCounters, Status, Trace, WanCounters
+from hawser.control.model import (
+    FieldError,
+    FunctionCounters,
+    Status,
+    Trace,
+    TrainAnswer,
+    TrainRequest,
+    WanCounters,
+)
 from hawser.overlay.config.base import Configuration
 
 _TIMEOUT = 5.0
@@ -92,6 +100,15 @@ class DaemonClient:
             ControlError: it is not valid, with every field that is wrong; nothing has changed.
         """
         self._request("PUT", "/v1/config", config.model_dump_json().encode())
+
+    def train(self, request: TrainRequest) -> TrainAnswer:
+        """Have a gateway send a train of packets, and say when they were sent and received."""
+        where = f"{self._control}: POST /v1/trains"
+        body = self._request("POST", "/v1/trains", request.model_dump_json().encode())
+        try:
+            return TrainAnswer.model_validate_json(body)
+        except ValidationError as error:
+            raise ControlError(f"{where}: unexpected answer: {error}") from error
 
     def metrics(self) -> str:
         """Counters in Prometheus' text format."""

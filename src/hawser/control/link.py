@@ -15,6 +15,8 @@ until they are acknowledged.
                  <-------------------------   Acknowledge   they are stored
     Renew        ------------------------->
                  <-------------------------   Renewed
+                 <-------------------------   Measure         an idle path, by trains of packets
+    Measured     ------------------------->                   what it would carry
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ class Hello(Message):
     applied: Digest | None = None
     """The configuration that it keeps; None if it has none yet."""
     applied_version: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    measures: bool = False
+    """Whether it takes `Measure`."""
 
 
 class Configure(Message):
@@ -150,8 +154,43 @@ class Renewed(Message):
     certificate: Pem
 
 
-FromGateway = Hello | Trying | Outcome | Peers | Series | Renew
-FromController = Configure | Confirm | Renewed | Acknowledge
+class Place(Message):
+    """A member path, from the gateway's end."""
+
+    peer: Annotated[str, Field(max_length=63)]
+    """Branch at the other end."""
+    group: Annotated[int, Field(ge=0, le=255)]
+    member: Annotated[int, Field(ge=0, le=255)]
+
+
+class Measure(Message):
+    """Asks what an idle path would carry."""
+
+    kind: Literal["measure"] = "measure"
+    place: Place
+    port: Annotated[float, Field(gt=0)]
+    """Declared rate of the path's port, bit/s."""
+    seconds: Annotated[float, Field(gt=0, le=60)]
+    """Over which trains are spread. They take at most 1 % of the port in that time."""
+
+
+class Measured(Message):
+    """What an idle path would carry, in the direction to the peer. Rates are bit/s."""
+
+    kind: Literal["measured"] = "measured"
+    place: Place
+    available: Annotated[float, Field(ge=0)] = 0.0
+    low: Annotated[float, Field(ge=0)] = 0.0
+    high: Annotated[float, Field(ge=0)] = 0.0
+    """Bounds of the 95 % interval."""
+    trains: Annotated[int, Field(ge=0)] = 0
+    """That the estimate rests on."""
+    error: Text = ""
+    """Why there is no estimate."""
+
+
+FromGateway = Hello | Trying | Outcome | Peers | Series | Renew | Measured
+FromController = Configure | Confirm | Renewed | Acknowledge | Measure
 
 _FROM_GATEWAY: TypeAdapter[FromGateway] = TypeAdapter(
     Annotated[FromGateway, Field(discriminator="kind")]

@@ -387,3 +387,31 @@ class FieldError(Answer):
 
     def __str__(self) -> str:
         return f"{self.field}: found {self.found!r}, expected {self.expected}"
+
+
+class TrainRequest(Answer):
+    """A train for a gateway to send on an idle path (`POST /v1/trains`). Rates are bit/s."""
+
+    peer: str
+    """Branch."""
+    group: int
+    member: int
+    port_bps: int
+    """Declared rate of the path's port."""
+    size: int
+    """Of a frame, bytes, from the Ethernet header to the end of the payload."""
+    frames: int
+    rate_bps: int
+    fill_frames: int
+    fill_rate_bps: int
+
+
+class TrainAnswer(Answer):
+    """When the frames of a train were sent and received."""
+
+    size: int
+    """As sent: at most what the path takes."""
+    sent_us: tuple[int, ...]
+    """Since the path's connection began; only frames that were sent in time."""
+    received_us: tuple[int | None, ...]
+    """Since the connection began at the peer; None for a frame that was lost."""

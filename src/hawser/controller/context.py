@@ -12,6 +12,7 @@ from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.watch import Watch
+from hawser.controller.paths.trains import Trains
 from hawser.controller.paths.whatif import WhatIf
 from hawser.controller.telemetry.exposition import Exposition
 from hawser.controller.telemetry.latest import Latest
@@ -41,6 +42,8 @@ class Context:
     exposition: Exposition
     planned: Planned
     """What was decided last on paths."""
+    trains: Trains
+    """Tunnels that gateways measure."""
     whatif: WhatIf
     """Answers what would be if."""
     others: Others

@@ -40,6 +40,7 @@ from hawser.controller.inventory.gateway import Signer
 from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.remote_write import Target
 from hawser.controller.jobs.watch import Watch
+from hawser.controller.paths.trains import Trains
 from hawser.controller.paths.whatif import WhatIf
 from hawser.controller.policy import version
 from hawser.controller.telemetry.exposition import Exposition
@@ -327,6 +328,7 @@ def open_context(
         statistics=StatisticsStore(directory.statistics, lambda: clock().timestamp()),
         exposition=Exposition(),
         planned=Planned(),
+        trains=Trains(),
         whatif=WhatIf(),
         others=Others(settings.others, found.pem),
         gateways_port=settings.gateways_port,

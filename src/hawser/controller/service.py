@@ -82,6 +82,7 @@ def _path_configuration(context: Context, settings: Settings) -> PathConfigurati
         context.latest,
         context.clock,
         context.planned,
+        context.trains,
         Rules(float(rules.gain), float(rules.hold), rules.per_hour),
     )
 

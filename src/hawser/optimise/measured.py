@@ -8,6 +8,9 @@ tunnels: what it measures counts for those of them that no direct path has measu
 three values counts, for a minute; after it, and for tunnels that nothing is measured of, what is
 declared. A tunnel whose path worked and does not any more has the rate 0.
 
+Tunnels that nothing has measured so count as trains of packets found them: with the lower bound of
+what they carry, because a group that was promised too much is too small.
+
 Loss and delay of a tunnel are those of its direct path in the last minute (`qualities`).
 
 What two branches send is their demand while nothing waits. While something does, nobody knows how
@@ -22,6 +25,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from types import MappingProxyType
 from typing import Final
 
 from hawser.optimise.members import Way
@@ -38,6 +42,10 @@ _FULL_PORT: Final = 0.85
 """A port that carries at least this share of its rate limits what passes it."""
 _VALUES: Final = 3
 _KNOWN_S: Final = 60.0
+KNOWN_BY_TRAINS_S: Final = 600.0
+"""Age at which what trains found is measured anew."""
+_WIDEST: Final = 0.5
+"""Width of an interval, in terms of the estimate, from which it says nothing."""
 _DEMAND_S: Final = 30.0
 _MORE: Final = 4.0
 _LEAST: Final = 1e5
@@ -73,6 +81,21 @@ class Reading:
     """Inner bit/s to each peer."""
     waiting: Mapping[str, float] = field(default_factory=dict)
     """Bytes that wait for each peer."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What trains found of a tunnel that nothing uses. Rates are bit/s."""
+
+    time: float
+    available: float
+    low: float
+    high: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the interval is narrow enough to go by."""
+        return self.high - self.low <= _WIDEST * self.available
 
 
 class Measured:
@@ -211,15 +234,20 @@ class Measured:
             wanted = sent * (_MORE if self._is_limited(reading.branch, peer) else 1.0)
             self._demand.setdefault((reading.branch, peer), deque()).append((reading.time, wanted))
 
-    def wan(self, declared: Wan, now: float) -> Wan:
-        """Give ports as declared, and tunnels as measured or declared."""
-        tunnels = {}
+    def wan(
+        self, declared: Wan, now: float, trains: Mapping[Hop, Estimate] = MappingProxyType({})
+    ) -> Wan:
+        """Give ports as declared, and tunnels as measured, by traffic or trains, or declared."""
+        tunnels, unmeasured = dict[Hop, float](), set[Hop]()
         for tunnel, rate in declared.tunnels.items():
             measured = self._known(self._rates, tunnel, now)
             if measured is None:
                 measured = self._known(self._within, tunnel, now)
-            tunnels[tunnel] = rate if measured is None else measured
-        return Wan(declared.ports, tunnels)
+            if measured is None:
+                unmeasured.add(tunnel)
+                measured = min(rate, trains[tunnel].low) if tunnel in trains else rate
+            tunnels[tunnel] = measured
+        return Wan(declared.ports, tunnels, unmeasured=frozenset(unmeasured))
 
     def qualities(self, now: float) -> Mapping[Hop, Quality]:
         """Give what else is measured of tunnels: mean loss and least delay of the last minute.

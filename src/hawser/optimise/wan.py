@@ -69,6 +69,8 @@ class Wan:
     """What every path has to offer."""
     qualities: Mapping[Hop, Quality] = field(default_factory=dict)
     """Of tunnels of which something is measured."""
+    unmeasured: frozenset[Hop] = frozenset()
+    """Tunnels whose rate no traffic has measured: it is declared, or what trains found before."""
     hops: frozenset[Pair] = field(init=False)
     """Pairs of branches with a tunnel."""
     _egress: Mapping[str, float] = field(init=False, repr=False)
@@ -98,7 +100,7 @@ class Wan:
             for stop, each in self.ports.items()
         }
         tunnels = {each: max(0.0, r - loads.get(each, 0.0)) for each, r in self.tunnels.items()}
-        return Wan(ports, tunnels)
+        return Wan(ports, tunnels, unmeasured=self.unmeasured)
 
     def within(self, bounds: Bounds, qualities: Mapping[Hop, Quality]) -> Wan:
         """Give ports and tunnels of which only paths are used that offer something.
@@ -111,7 +113,7 @@ class Wan:
             each: rate if bounds.admit([qualities.get(each, _UNKNOWN)]) else 0.0
             for each, rate in self.tunnels.items()
         }
-        return Wan(self.ports, tunnels, bounds, qualities)
+        return Wan(self.ports, tunnels, bounds, qualities, self.unmeasured)
 
     def quality(self, tunnel: Hop) -> Quality:
         """Give what is measured of a tunnel."""

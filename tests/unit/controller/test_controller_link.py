@@ -28,8 +28,11 @@ from hawser.control.link import (
     Configure,
     Confirm,
     Hello,
+    Measure,
+    Measured,
     Outcome,
     Peers,
+    Place,
     Renew,
     Renewed,
     Series,
@@ -46,6 +49,7 @@ from hawser.controller.telemetry.latest import Latest, Statistics
 from hawser.pki.authority import Authority, pem
 from hawser.pki.key import key_pem, new_key
 from hawser.pki.request import new_request
+from hawser.spec.route import Stop
 
 HELLO = Hello(protocol=PROTOCOL, software="test", time=0.0, capabilities=("tun",))
 RUN = "0123456789abcdef"
@@ -181,6 +185,39 @@ def test_a_configuration_is_sent_confirmed_and_known(controller: Controller) -> 
             change = {"patch": {"overlay": {"queue": "2 MB"}}, "reason": "because"}
             await controller.ask("PATCH", "/v1/network", change)
             assert (await said(gateway)).version == 2
+        await controller.see(lambda each: not each["connected"])
+
+    controller.run(test)
+
+
+@pytest.mark.parametrize("measures", [True, False])
+def test_only_gateways_that_can_are_asked_to_measure_idle_paths(
+    controller: Controller, measures: bool
+) -> None:
+    trust, trains = controller.gateway("b1"), controller.context.trains
+    tunnel = Stop.of("b1.a"), Stop.of("b2.a")
+    place = Place(peer="b2", group=0, member=3)
+
+    def ask(now: float) -> None:
+        trains.ask(now, [tunnel], {tunnel: place}, {tunnel[0]: 4e7})
+
+    async def test() -> None:
+        async with controller.connect(trust) as gateway:
+            own = HELLO.model_copy(update={"time": time.time(), "measures": measures})
+            await gateway.send(own.model_dump_json())
+            assert isinstance(await said(gateway), Configure)
+            await asyncio.to_thread(ask, 0.0)
+            if measures:
+                assert await said(gateway) == Measure(place=place, port=4e7, seconds=20.0)
+                found = Measured(place=place, available=9e6, low=8e6, high=1e7, trains=5)
+                await gateway.send(found.model_dump_json())
+                while not trains.found(time.time()):
+                    await asyncio.sleep(0.05)
+                assert trains.found(time.time())[tunnel].low == 8e6
+            else:
+                change = {"patch": {"overlay": {"queue": "2 MB"}}, "reason": "because"}
+                await controller.ask("PATCH", "/v1/network", change)
+                assert isinstance(await said(gateway), Configure), "nothing else was sent"
         await controller.see(lambda each: not each["connected"])
 
     controller.run(test)

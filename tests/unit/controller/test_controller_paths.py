@@ -42,7 +42,8 @@ def work(context: Context) -> Iterator[PathConfiguration]:
 
 def configuration(context: Context, instance: str = "one") -> PathConfiguration:
     rules = Rules(hold_s=2, per_hour=3)
-    parts = (context.database, context.watch, context.latest, context.clock, context.planned)
+    sources = (context.database, context.watch, context.latest, context.clock)
+    parts = (*sources, context.planned, context.trains)
     return PathConfiguration(instance, *parts, rules)
 
 

@@ -41,7 +41,8 @@ class Lines:
         self.context, self.clock, self.api = context, clock, api
         patch = {"overlay": {"paths": "automatic"}, "ports": PORTS, "policy": policy}
         api.do("PATCH", "/v1/network", {"patch": patch, "reason": "test"})
-        parts = (context.database, context.watch, context.latest, context.clock, context.planned)
+        sources = (context.database, context.watch, context.latest, context.clock)
+        parts = (*sources, context.planned, context.trains)
         self.work = PathConfiguration("one", *parts, RULES)
         self.work.planner = InThisProcess(RULES)
         self.direct: dict[str, float] = {}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_mesh import hop, mesh
 
-from hawser.optimise.measured import Measured, PathReading, Reading
+from hawser.optimise.measured import Estimate, Measured, PathReading, Reading
 from hawser.optimise.wan import Wan
 from peers.enumerated_paths import MBIT
 
@@ -185,3 +185,18 @@ def test_a_tunnel_that_is_full_explains_the_whole_path() -> None:
         for t in range(4)
     ]
     assert tunnels([*first, *(over(t, 4) for t in range(4, 8))]) == [4.5, 20]
+
+
+def test_trains_tell_the_lower_bound_until_traffic_measures_the_tunnel() -> None:
+    wan, measured = mesh(3, 1, 20), Measured()
+    found = {DIRECT: Estimate(0, 8 * MBIT, 7 * MBIT, 9 * MBIT)}
+    before = measured.wan(wan, 0, found)
+    assert before.tunnels[DIRECT] == 7 * MBIT
+    assert DIRECT in before.unmeasured, "a group that relies on it tries others, too"
+    for t in range(4):
+        measured.take(wan, [reading(t, 4, 5, waiting=FULL)])
+    after = measured.wan(wan, 3, found)
+    assert after.tunnels[DIRECT] == 5 * MBIT
+    assert DIRECT not in after.unmeasured
+    fast = {DIRECT: Estimate(0, 90 * MBIT, 80 * MBIT, 99 * MBIT)}
+    assert Measured().wan(wan, 0, fast).tunnels[DIRECT] == 20 * MBIT, "no more than declared"

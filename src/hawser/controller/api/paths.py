@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -56,6 +56,18 @@ class PairAnswer(Answer):
     """What the best paths would carry."""
 
 
+class TunnelAnswer(Answer):
+    """A tunnel that nothing uses, as trains of packets found it. Rates are bit/s."""
+
+    ports: tuple[str, str]
+    """Where it begins and where it ends, as in member paths: `b1.a`."""
+    time: datetime
+    available: float
+    low: float
+    high: float
+    """Bounds of the 95 % interval."""
+
+
 class PathsAnswer(Answer):
     """Automatic paths."""
 
@@ -68,6 +80,8 @@ class PathsAnswer(Answer):
     error: str | None
     """Why nothing could be decided since."""
     pairs: tuple[PairAnswer, ...]
+    tunnels: tuple[TunnelAnswer, ...]
+    """Idle tunnels that gateways of this controller have measured in the last ten minutes."""
 
 
 class MemberAnswer(Answer):
@@ -128,7 +142,20 @@ def read_paths(shared: Shared, who: BranchReader) -> PathsAnswer:
             for pair in pairs
             if who.has(pair[0]) or who.has(pair[1])
         ),
+        tunnels=tuple(_tunnels(shared, who)) if automatic else (),
     )
+
+
+def _tunnels(shared: Context, who: Principal) -> Iterator[TunnelAnswer]:
+    for hop, found in sorted(shared.trains.found(shared.clock().timestamp()).items()):
+        if any(who.has(stop.branch) for stop in hop):
+            yield TunnelAnswer(
+                ports=(f"{hop[0].branch}.{hop[0].port}", f"{hop[1].branch}.{hop[1].port}"),
+                time=datetime.fromtimestamp(found.time, UTC),
+                available=found.available,
+                low=found.low,
+                high=found.high,
+            )
 
 
 @router.get("/paths/changes")

@@ -17,7 +17,9 @@ from hawser.controller.db.database import Database
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.paths import chosen
 from hawser.controller.paths.planner import Answer, Planner
-from hawser.controller.paths.question import places, question
+from hawser.controller.paths.question import places as in_places
+from hawser.controller.paths.question import question
+from hawser.controller.paths.trains import Trains, places
 from hawser.controller.telemetry.latest import Latest
 from hawser.optimise.members import described
 from hawser.optimise.solver import ProgramError
@@ -63,8 +65,10 @@ class PathConfiguration:
         latest: Latest,
         clock: Callable[[], datetime],
         planned: Planned,
+        trains: Trains,
         rules: Rules,
     ) -> None:
+        self._trains = trains
         self._instance, self._database, self._watch = instance, database, watch
         self._latest, self._clock, self._planned = latest, clock, planned
         self.planner = Planner(rules)
@@ -82,13 +86,16 @@ class PathConfiguration:
             return False
         if now.timestamp() < self._settled or not self._may_plan(now):
             return False
-        asked = question(now.timestamp(), *found, self._latest.all().values())
+        trains = self._trains.found(now.timestamp())
+        asked = question(now.timestamp(), *found, self._latest.all().values(), trains)
         answer = self.planner.ask(asked, self._last_hour(now))
         self._planned.put(now, answer, None)
+        ports = {stop: limits.egress for stop, limits in asked.declared.ports.items()}
+        self._trains.ask(now.timestamp(), answer.unknown, places(found[1]), ports)
         changes = answer.verdict.changes
         if not changes:
             return False
-        before = described(places(found[1], set(asked.pairs)))
+        before = described(in_places(found[1], set(asked.pairs)))
         with self._database.write() as session:
             for row in chosen.install(session, now, changes, before):
                 _log.info("paths of %s and %s: %s", row.one, row.other, row.reason)

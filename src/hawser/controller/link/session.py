@@ -17,6 +17,8 @@ from hawser.control.link import (
     Configure,
     Confirm,
     Hello,
+    Measure,
+    Measured,
     Message,
     Outcome,
     Peers,
@@ -69,6 +71,9 @@ class Session:
         """The gateway, and this connection among all of all controllers."""
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._asking: set[asyncio.Task[None]] = set()
+        """Messages to the gateway that threads have sent."""
         self.intake: Intake | None = None
         """Takes the gateway's reports, once it has said who it is."""
         self._up: Mapping[str, bool] | None = None
@@ -102,6 +107,8 @@ class Session:
         gateway = (self._gateway, self._branch)
         self.intake = Intake(context.statistics, context.latest, gateway, hello, now)
         await self._note(lambda s: observation.connected(s, *self._who, hello, now))
+        if hello.measures:
+            context.trains.join(self._branch, self._ask)
         self._plan = await self._server.fresh_plan()
         tasks = [asyncio.create_task(each()) for each in (self._push, self._listen)]
         try:
@@ -109,7 +116,8 @@ class Session:
             for task in done:
                 task.result()
         finally:
-            tasks.extend(self._tasks)
+            context.trains.leave(self._branch, self._ask)
+            tasks.extend((*self._tasks, *self._asking))
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -176,8 +184,24 @@ class Session:
                 self._later(self._ended(message))
             case Renew():
                 await self._renew(message)
+            case Measured():
+                now = self._context.clock().timestamp()
+                self._context.trains.take(self._branch, message, now)
             case _:
                 raise ValueError(f"found {type(message).__name__} where none is expected")
+
+    def _ask(self, message: Measure) -> None:
+        """Have the gateway measure a path. Threads may call it."""
+        self._loop.call_soon_threadsafe(self._begin_to_ask, message)
+
+    def _begin_to_ask(self, message: Measure) -> None:
+        task = asyncio.create_task(self._ask_now(message))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def _ask_now(self, message: Measure) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            await self._send(message)
 
     async def _ended(self, outcome: Outcome) -> None:
         """Write down what became of a configuration.

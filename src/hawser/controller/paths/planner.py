@@ -7,14 +7,15 @@ it is started again with nothing but the history of changes; gateways keep their
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hawser.controller.paths.apart import Answering, Apart
-from hawser.optimise.measured import Measured, Reading
+from hawser.optimise.measured import Estimate, Measured, Reading
 from hawser.optimise.members import Groups
 from hawser.optimise.switching import Rules, Switching, Verdict
 from hawser.optimise.wan import ANY, Bounds, Pair, Wan
+from hawser.spec.route import Hop
 
 _PATIENCE_S: Final = 60.0
 """The largest network takes some 10 s the first time."""
@@ -34,6 +35,8 @@ class Question:
     """Groups of these pairs."""
     bounds: Bounds = ANY
     """What their paths have to offer."""
+    trains: Mapping[Hop, Estimate] = field(default_factory=dict)
+    """What trains found of tunnels."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Answer:
     verdict: Verdict
     wan: Wan
     demand: Mapping[Pair, float]
+    unknown: tuple[Hop, ...] = ()
+    """Tunnels of which nothing is measured, those that the optimum uses first."""
 
 
 class Planning:
@@ -60,10 +65,14 @@ class Planning:
         """
         self._measured.take(asked.declared, asked.readings)
         others = self._measured.loads_of_others(asked.pairs, asked.now)
-        wan = self._measured.wan(asked.declared, asked.now).without(others)
+        wan = self._measured.wan(asked.declared, asked.now, asked.trains).without(others)
         wan = wan.within(asked.bounds, self._measured.qualities(asked.now))
         demand = self._measured.demand(asked.pairs, asked.now)
-        return Answer(self._switching.consider(asked.now, wan, demand, asked.groups), wan, demand)
+        verdict = self._switching.consider(asked.now, wan, demand, asked.groups)
+        loads = verdict.best.loads
+        known = asked.trains.keys()
+        unknown = sorted(wan.unmeasured - known, key=lambda hop: (-loads.get(hop, 0.0), hop))
+        return Answer(verdict, wan, demand, tuple(unknown))
 
 
 def _begin(rules: Rules, last_hour: Mapping[Pair, Sequence[float]]) -> Answering:

@@ -8,18 +8,22 @@ from itertools import permutations
 
 from hawser.controller.paths.planner import Question
 from hawser.controller.telemetry.latest import Statistics
-from hawser.optimise.measured import PathReading, Reading
+from hawser.optimise.measured import Estimate, PathReading, Reading
 from hawser.optimise.members import Way, reverse
 from hawser.optimise.wan import Bounds, Limits, Pair, Wan
 from hawser.overlay.sdwan.automatic import automatic_pairs
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.spec.network import Network
 from hawser.spec.overlay import TrafficType
-from hawser.spec.route import Stop
+from hawser.spec.route import Hop, Stop
 
 
 def question(
-    now: float, network: Network, fabric: Fabric, reports: Iterable[Statistics]
+    now: float,
+    network: Network,
+    fabric: Fabric,
+    reports: Iterable[Statistics],
+    trains: Mapping[Hop, Estimate] | None = None,
 ) -> Question:
     """Put together what there is to decide on.
 
@@ -28,6 +32,7 @@ def question(
         network: the network in force.
         fabric: the same, resolved, with the groups in force.
         reports: the newest ones.
+        trains: what trains found of tunnels.
     """
     pairs = tuple(sorted(automatic_pairs(network.overlay)))
     found = places(fabric, set(pairs))
@@ -38,6 +43,7 @@ def question(
         readings=tuple(reading(fabric, each) for each in reports if each.branch in fabric.branches),
         groups={pair: tuple(dict.fromkeys(ways)) for pair, ways in found.items()},
         bounds=bounds(network),
+        trains=trains or {},
     )
 
 
