@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::config::Config;
 
 /// A train to send on a member path (`quic`). A gateway sends at most 1 % of its port's rate in any minute, and none
-/// while packets wait for the peer.
+/// while packets wait for any peer.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hawserd gateway train request")]

@@ -48,6 +48,10 @@ _WIDEST: Final = 0.5
 """Width of an interval, in terms of the estimate, from which it says nothing."""
 _DEMAND_S: Final = 30.0
 _MORE: Final = 4.0
+_IDLE: Final = 0.05
+"""Share of its rate up to which a port counts as idle, both directions together."""
+_FASTEST: Final = 1e9
+"""Rate that counts of a port without a declared one, bit/s."""
 _LEAST: Final = 1e5
 """Demand of all pairs, bit/s: so that there is a plan for traffic that begins."""
 _RECENT_S: Final = 3.0
@@ -139,6 +143,22 @@ class Measured:
     def loads_of_others(self, pairs: Iterable[Pair], now: float) -> Mapping[Hop, float]:
         """Give what is sent over each tunnel between other branches than these, bit/s."""
         return self._loads(now, frozenset(map(frozenset, pairs)))
+
+    def idle(self, declared: Wan, now: float) -> frozenset[Hop]:
+        """Give the tunnels whose ports carry hardly anything.
+
+        Trains fill queues on purpose. At a port that is used they would cost the traffic packets.
+        """
+        sent = dict.fromkeys(declared.ports, 0.0)
+        for hop, load in self._loads(now, frozenset()).items():
+            for stop in hop:
+                sent[stop] = sent.get(stop, 0.0) + load
+        used = {
+            stop
+            for stop, limits in declared.ports.items()
+            if sent[stop] > _IDLE * min(limits.egress, limits.ingress, _FASTEST)
+        }
+        return frozenset(hop for hop in declared.tunnels if used.isdisjoint(hop))
 
     def _loads(self, now: float, ignored: frozenset[frozenset[str]]) -> dict[Hop, float]:
         """Give what all paths together send over each tunnel."""

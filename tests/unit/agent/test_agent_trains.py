@@ -123,10 +123,10 @@ def test_a_path_that_fails_is_given_up_after_two_trains() -> None:
 
     async def fail(request: TrainRequest) -> TrainAnswer:
         asked.append(request)
-        raise ControlError("409: packets wait for the peer")
+        raise ControlError("409: packets wait for a peer")
 
     daemon = Daemon(PLAIN)
     daemon.send = fail  # type: ignore[method-assign]
     found = daemon.measured(PLAIN.port)
-    assert found == Measured(place=PLACE, error="409: packets wait for the peer")
+    assert found == Measured(place=PLACE, error="409: packets wait for a peer")
     assert len(asked) == 2

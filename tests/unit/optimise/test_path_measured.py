@@ -200,3 +200,14 @@ def test_trains_tell_the_lower_bound_until_traffic_measures_the_tunnel() -> None
     assert DIRECT not in after.unmeasured
     fast = {DIRECT: Estimate(0, 90 * MBIT, 80 * MBIT, 99 * MBIT)}
     assert Measured().wan(wan, 0, fast).tunnels[DIRECT] == 20 * MBIT, "no more than declared"
+
+
+def test_trains_are_for_tunnels_whose_ports_are_idle() -> None:
+    wan, measured = mesh(4, 1, 20), Measured()
+    assert measured.idle(wan, 0) == frozenset(wan.tunnels)
+    measured.take(wan, [reading(0, 0.01, 5, transit=3)])
+    assert measured.idle(wan, 0) == frozenset(), "b0 sends to b1 by b2, and b3 has no other peer"
+    measured.take(wan, [reading(2, 0.01, 5, transit=0.02)])
+    assert measured.idle(wan, 2) == frozenset(wan.tunnels), "what is only kept alive is idle"
+    measured.take(wan, [reading(3, 3, 5)])
+    assert {s.branch for t in measured.idle(wan, 3) for s in t} == {"b2", "b3"}

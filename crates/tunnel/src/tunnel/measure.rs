@@ -6,6 +6,7 @@ use hawser_wire::{train::Message, tunnel::Capabilities};
 
 use super::{state::Tunnel, trains::TrainRefused};
 use crate::{
+    group::Group,
     path::{Link, Observed, PathId, Train},
     proxy::Stream,
 };
@@ -25,8 +26,9 @@ impl<S: Stream> Tunnel<S> {
     ) -> Result<u32, TrainRefused> {
         let port = self.config.path(path).and_then(|path| path.local);
         let port = port.ok_or(TrainRefused::NoPath)?;
+        let has_work = self.peers.iter().flat_map(|peer| &peer.groups).any(Group::has_work);
         let group = self.peers.group_mut(path.peer, path.group).ok_or(TrainRefused::NoPath)?;
-        let (takes, has_work) = (group.takes(Capabilities::TRAINS), group.has_work());
+        let takes = group.takes(Capabilities::TRAINS);
         let link = group.link_mut(path.member).filter(|link| !link.relayed);
         let link = link.ok_or(TrainRefused::NoPath)?;
         if !takes {

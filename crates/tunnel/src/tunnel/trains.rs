@@ -27,8 +27,8 @@ pub enum TrainRefused {
     /// Another train is being sent on the path.
     #[error("another train is being sent on the path")]
     Busy,
-    /// Packets wait for the peer: the path measures itself.
-    #[error("packets wait for the peer")]
+    /// Packets wait for a peer, which the train would cost some.
+    #[error("packets wait for a peer")]
     Loaded,
     /// Trains would take more of the port than they may.
     #[error("trains would take more than 1 % of the port in a minute")]

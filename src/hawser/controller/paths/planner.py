@@ -47,7 +47,7 @@ class Answer:
     wan: Wan
     demand: Mapping[Pair, float]
     unknown: tuple[Hop, ...] = ()
-    """Tunnels of which nothing is measured, those that the optimum uses first."""
+    """Idle tunnels of which nothing is measured, those that the optimum uses first."""
 
 
 class Planning:
@@ -71,7 +71,8 @@ class Planning:
         verdict = self._switching.consider(asked.now, wan, demand, asked.groups)
         loads = verdict.best.loads
         known = asked.trains.keys()
-        unknown = sorted(wan.unmeasured - known, key=lambda hop: (-loads.get(hop, 0.0), hop))
+        idle = self._measured.idle(asked.declared, asked.now)
+        unknown = sorted(wan.unmeasured & idle - known, key=lambda hop: (-loads.get(hop, 0.0), hop))
         return Answer(verdict, wan, demand, tuple(unknown))
 
 
