@@ -4,6 +4,7 @@ Two branches are short when the optimum gives them more than their groups do now
 `Rules.gain` of what they demand. Groups are replaced once somebody has been short for
 `Rules.hold_s`; at once where groups carry nothing at all. The groups of those that are short are
 replaced alone if that brings most of the gain, else all that differ from the optimum's and matter.
+Groups of those that are short get more paths where nothing is measured (`exploration`).
 Two branches whose groups were replaced `Rules.per_hour` times in an hour keep them until that is no
 longer so.
 """
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hawser.optimise.carried import carried
+from hawser.optimise.exploration import explored
 from hawser.optimise.members import Groups, Way, groups, reverse, route
 from hawser.optimise.program import MEGABIT, Flows, Program
 from hawser.optimise.utility import utility
@@ -151,6 +153,10 @@ class Switching:
             text = f"{_names(short)} could carry more, but changed {self._rules.per_hour} times"
             return Verdict((), best, have, f"{text} in the last hour")
         chosen, after = self._enough(now, wan, demand, current, wanted, allowed, best)
+        chosen = {
+            pair: explored(pair, ways, best, wan) if pair in short else ways
+            for pair, ways in chosen.items()
+        }
         self._since = None
         changes = tuple(
             self._change(now, p, wan, demand, (current.get(p, ()), chosen[p]), (have, after), held)

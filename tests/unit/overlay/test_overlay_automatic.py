@@ -64,7 +64,8 @@ def test_groups_without_a_choice_have_the_direct_paths_and_room() -> None:
     (group, *rest) = automatic_groups(overlay(), (), {})
     assert len(rest) == 2
     assert group.paths == (
-        "b1.a>b2.a", "b1.a>b2.b", "b1.b>b2.a", "b1.b>b2.b", "b1.a>b2.a", "b1.a>b2.b",
+        "b1.a>b2.a", "b1.a>b2.b", "b1.b>b2.a", "b1.b>b2.b",
+        "b1.a>b2.a", "b1.a>b2.b", "b1.b>b2.a", "b1.b>b2.b",
     )  # fmt: skip
 
 

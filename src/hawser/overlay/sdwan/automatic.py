@@ -19,7 +19,10 @@ Choice = Mapping[tuple[str, str], tuple[str, ...]]
 """Member paths by pair of branches, from the one that comes first in the alphabet."""
 
 _MORE = 2
-"""Places for paths through a transit branch."""
+"""Places for paths through a transit branch, at least."""
+_FEW = 16
+"""Up to so many branches a group has places for all tunnels to transits, as far as 16 go: it then
+need not be made anew when they are tried. With more branches so many connections cost too much."""
 
 
 def automatic_groups(
@@ -67,7 +70,9 @@ def direct_places(
     one, other = pair
     ends = product(overlay.branches[one].wan_ports, overlay.branches[other].wan_ports)
     direct = [f"{one}.{a.name}>{other}.{b.name}" for a, b in ends if (a in leased) == (b in leased)]
-    return tuple(islice(cycle(direct), min(len(direct) + _MORE, MAX_PATHS))) if direct else ()
+    transits = len(overlay.branches) - 2
+    more = transits * len(direct) if len(overlay.branches) <= _FEW else 0
+    return tuple(islice(cycle(direct), min(len(direct) + max(_MORE, more), MAX_PATHS)))
 
 
 def placed(before: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
