@@ -59,3 +59,9 @@ pub struct Malformed {
     /// Values that the format allows.
     pub expected: &'static str,
 }
+
+impl Malformed {
+    const fn new(field: &'static str, offset: usize, found: u64, expected: &'static str) -> Self {
+        Self { field, offset, found, expected }
+    }
+}

@@ -138,13 +138,18 @@ impl Message {
             kind::OPENED => Kind::Opened { window: u32::from_be_bytes(reader.take("window")?) },
             kind::CREDIT => Kind::Credit { limit: reader.offset()? },
             kind::RESET => Kind::Reset(reader.reason()?),
-            _ => return Err(wrong("kind", 0, kind.into(), "1 to 6")),
+            _ => return Err(Malformed::new("kind", 0, kind.into(), "1 to 6")),
         };
         let payload = bytes.get(reader.at..).unwrap_or_default();
         let max = if matches!(kind, Kind::Data { .. }) { PAYLOAD_MAX_LEN } else { 0 };
         if payload.len() > max {
             let found = payload.len() as u64;
-            return Err(wrong("payload length", reader.at, found, "0, or of data up to 65536"));
+            return Err(Malformed::new(
+                "payload length",
+                reader.at,
+                found,
+                "0, or of data up to 65536",
+            ));
         }
         Ok((Self { flow, kind }, payload))
     }
@@ -196,15 +201,6 @@ fn offset_bytes(offset: u64) -> [u8; 6] {
     bytes
 }
 
-const fn wrong(
-    field: &'static str,
-    offset: usize,
-    found: u64,
-    expected: &'static str,
-) -> Malformed {
-    Malformed { field, offset, found, expected }
-}
-
 /// Reads fields one after the other.
 struct Reader<'a> {
     bytes: &'a [u8],
@@ -214,7 +210,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn take<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Malformed> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let short = wrong(field, self.at, rest.len() as u64, "more bytes");
+        let short = Malformed::new(field, self.at, rest.len() as u64, "more bytes");
         let found = rest.first_chunk::<N>().copied().ok_or(short)?;
         self.at += N;
         Ok(found)
@@ -229,7 +225,7 @@ impl Reader<'_> {
         let at = self.at;
         let [code] = self.take("reason")?;
         let known = REASONS.get(usize::from(code)).copied();
-        known.ok_or(wrong("reason", at, code.into(), "0 to 6"))
+        known.ok_or(Malformed::new("reason", at, code.into(), "0 to 6"))
     }
 
     fn open(&mut self) -> Result<Kind, Malformed> {
@@ -237,7 +233,7 @@ impl Reader<'_> {
         let at = self.at;
         let [family] = self.take("family")?;
         if family != 4 && family != 6 {
-            return Err(wrong("family", at, family.into(), "4 or 6"));
+            return Err(Malformed::new("family", at, family.into(), "4 or 6"));
         }
         let (source, destination) = (self.address(family)?, self.address(family)?);
         Ok(Kind::Open { source, destination, window })

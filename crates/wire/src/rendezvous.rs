@@ -73,15 +73,6 @@ pub fn is_of_rendezvous(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(&(MESSAGE | RELAYED)))
 }
 
-const fn wrong(
-    field: &'static str,
-    offset: usize,
-    found: u64,
-    expected: &'static str,
-) -> Malformed {
-    Malformed { field, offset, found, expected }
-}
-
 impl Message {
     /// Parses a datagram; None if it is not a message.
     ///
@@ -94,14 +85,14 @@ impl Message {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let short = wrong("message length", 1, bytes.len() as u64, "more");
+        let short = Malformed::new("message length", 1, bytes.len() as u64, "more");
         let (&kind, rest) = bytes.split_first().ok_or(short)?;
         match kind {
             kind::OBSERVED => Ok(Self::Observed(address(rest, 2)?)),
             kind::REQUEST => {
                 let (meeting, rest) = Meeting::split(rest).ok_or(short)?;
                 if !rest.is_empty() {
-                    return Err(wrong("message length", 1, bytes.len() as u64, "5"));
+                    return Err(Malformed::new("message length", 1, bytes.len() as u64, "5"));
                 }
                 Ok(Self::Request(meeting))
             }
@@ -111,7 +102,7 @@ impl Message {
                 let wait_ms = u16::from_be_bytes(*wait);
                 Ok(Self::Introduction { meeting, wait_ms, address: address(rest, 8)? })
             }
-            _ => Err(wrong("message kind", 1, kind.into(), "1 to 3")),
+            _ => Err(Malformed::new("message kind", 1, kind.into(), "1 to 3")),
         }
     }
 
@@ -163,15 +154,20 @@ fn address(bytes: &[u8], offset: usize) -> Result<SocketAddr, Malformed> {
         }
         _ => {
             let found = bytes.first().copied().unwrap_or(0).into();
-            return Err(wrong("address family", offset, found, "4 or 6, and a whole address"));
+            return Err(Malformed::new(
+                "address family",
+                offset,
+                found,
+                "4 or 6, and a whole address",
+            ));
         }
     };
     let port = u16::from_be_bytes(port);
     if port == 0 {
-        return Err(wrong("port", offset + 1, 0, "1 to 65535"));
+        return Err(Malformed::new("port", offset + 1, 0, "1 to 65535"));
     }
     if !is_host(ip) {
-        return Err(wrong("address", offset + 3, 0, "the address of one other host"));
+        return Err(Malformed::new("address", offset + 3, 0, "the address of one other host"));
     }
     Ok(SocketAddr::new(ip, port))
 }
@@ -220,7 +216,7 @@ impl<'a> Relayed<'a> {
         let (&first, rest) = bytes.split_first()?;
         (first == RELAYED).then(|| match Meeting::split(rest) {
             Some((meeting, datagram)) if !datagram.is_empty() => Ok(Self { meeting, datagram }),
-            _ => Err(wrong("relayed length", 0, bytes.len() as u64, "6 or more")),
+            _ => Err(Malformed::new("relayed length", 0, bytes.len() as u64, "6 or more")),
         })
     }
 

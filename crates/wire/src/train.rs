@@ -88,15 +88,6 @@ pub enum Message {
     },
 }
 
-const fn wrong(
-    field: &'static str,
-    offset: usize,
-    found: u64,
-    expected: &'static str,
-) -> Malformed {
-    Malformed { field, offset, found, expected }
-}
-
 impl Message {
     /// Parses a datagram; None if it is not of a train.
     ///
@@ -111,35 +102,35 @@ impl Message {
         let len = datagram.len() as u64;
         let Some((&[_, kind, t3, t2, t1, t0, high, low], rest)) = datagram.split_first_chunk()
         else {
-            return Err(wrong("train length", 0, len, "8 or more"));
+            return Err(Malformed::new("train length", 0, len, "8 or more"));
         };
         let (train, number) =
             (u32::from_be_bytes([t3, t2, t1, t0]), u16::from_be_bytes([high, low]));
         if number > MAX_FRAMES {
-            return Err(wrong("frame number", 6, number.into(), "50000 or less"));
+            return Err(Malformed::new("frame number", 6, number.into(), "50000 or less"));
         }
         match kind {
             kind::FRAME if number < MAX_FRAMES => Ok(Self::Frame { train, number }),
-            kind::FRAME => Err(wrong("frame number", 6, number.into(), "49999 or less")),
+            kind::FRAME => Err(Malformed::new("frame number", 6, number.into(), "49999 or less")),
             kind::REQUEST if rest.is_empty() => Ok(Self::Request { train, first: number }),
-            kind::REQUEST => Err(wrong("request length", 0, len, "8")),
+            kind::REQUEST => Err(Malformed::new("request length", 0, len, "8")),
             kind::REPORT => Self::report(train, number, rest),
-            _ => Err(wrong("message kind", 1, kind.into(), "1 to 3")),
+            _ => Err(Malformed::new("message kind", 1, kind.into(), "1 to 3")),
         }
     }
 
     fn report(train: u32, first: u16, rest: &[u8]) -> Result<Self, Malformed> {
         let len = (HEADER_LEN + rest.len()) as u64;
         let Some((&total, rest)) = rest.split_first_chunk() else {
-            return Err(wrong("report length", 0, len, "18 or more"));
+            return Err(Malformed::new("report length", 0, len, "18 or more"));
         };
         let Some((&origin, rest)) = rest.split_first_chunk() else {
-            return Err(wrong("report length", 0, len, "18 or more"));
+            return Err(Malformed::new("report length", 0, len, "18 or more"));
         };
         let (total, origin_us) = (u16::from_be_bytes(total), u64::from_be_bytes(origin));
         let (chunks, left) = rest.as_chunks::<ARRIVAL_LEN>();
         if !left.is_empty() || chunks.len() > MAX_ARRIVALS {
-            return Err(wrong(
+            return Err(Malformed::new(
                 "report length",
                 0,
                 len,
@@ -147,7 +138,7 @@ impl Message {
             ));
         }
         if total > MAX_FRAMES || usize::from(first) + chunks.len() > usize::from(total) {
-            return Err(wrong(
+            return Err(Malformed::new(
                 "arrivals in all",
                 8,
                 total.into(),
@@ -158,7 +149,7 @@ impl Message {
         match arrivals.iter().find(|arrival| arrival.number >= MAX_FRAMES) {
             None => Ok(Self::Report { train, first, total, origin_us, arrivals }),
             Some(Arrival { number, .. }) => {
-                Err(wrong("frame number", REPORT_LEN, u64::from(*number), "49999 or less"))
+                Err(Malformed::new("frame number", REPORT_LEN, u64::from(*number), "49999 or less"))
             }
         }
     }
