@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any, TextIO, cast
 import httpx
 
 from harness.machine import ROOT
+from harness.ports import free_ports
 from hawser.control.https import trusting
 from hawser.controller.access.principal import system
 from hawser.controller.context import Context
@@ -64,13 +64,6 @@ def network(count: int) -> Network:
     }
     overlay = {"transport": "quic", "switch": "none", "branches": branches, "hubs": ["b0", "b1"]}
     return Network.model_validate({"name": "bench", "overlay": overlay, "ports": ports})
-
-
-def free_ports(count: int) -> list[int]:
-    """Give TCP ports that nobody has."""
-    with contextlib.ExitStack() as stack:
-        made = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in made]
 
 
 class Controller:

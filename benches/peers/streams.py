@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import tempfile
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 from harness.bench import SampleError
 from harness.lab import until
 from harness.obtain import UnavailableError
+from harness.ports import free_port
 from hawser.ids.cluster import jars
 from hawser.ids.cluster.kafka import Broker
 from hawser.ids.errors import IdsError, Lacking, Unavailable
@@ -61,7 +61,7 @@ def _rate() -> float:
         log = folder / "records"
         log.mkdir()
         _write(log)
-        broker = Broker(folder / "cluster", _free_port())
+        broker = Broker(folder / "cluster", free_port())
         broker.start()
         try:
             until(lambda: kafka.is_ready(broker.address), "Kafka answers", _START_S)
@@ -135,16 +135,3 @@ def _write(log: Path) -> None:
                 rest = {"srcport": seq % 60_000, "is_conversation": True, "features": features}
                 line = {**name, **plain, **rest, "score": 0.25, "model": "bench 1"}
                 opened.write(json.dumps(line) + "\n")
-
-
-def _free_port() -> int:
-    """Find two free ports, one after the other; gives the first."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port

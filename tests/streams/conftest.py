@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flow_models import CONTENT, sealed
+from harness.ports import free_port
 from hawser.ids.cluster.job import Job
 from hawser.ids.cluster.kafka import Broker
 from hawser.ids.stream import kafka
@@ -38,19 +38,6 @@ class Cluster:
         """Start Kafka and wait for it."""
         self.broker.start()
         until("Kafka answers", lambda: kafka.is_ready(self.broker.address))
-
-
-def free_port() -> int:
-    """Find two free ports, one after the other; gives the first."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 @pytest.fixture

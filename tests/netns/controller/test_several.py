@@ -24,8 +24,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from harness.controller import Controller, Gateways, free_ports
+from harness.controller import Controller, Gateways
 from harness.gateways import names
+from harness.ports import free_ports
 from hawser.spec.units import Size
 from lab.controller.postgres import INITDB, Postgres
 from lab.waiting import until
