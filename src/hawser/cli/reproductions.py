@@ -36,13 +36,13 @@ def reproductions(
 ) -> None:
     """Write a page of every published table and figure: published, ours, ratio, claims, runs."""
     from hawser.cli import chosen
-    from hawser.report.reproduction.gather import chapters, elsewhere
+    from hawser.report.reproduction.gather import chapters, variations
     from hawser.report.reproduction.page import page
 
     bundles = chosen.bundles(runs or [], folder)
     sources = _sources(workflows)
     _say_unused(sources, bundles)
-    others = elsewhere(sources, bundles)
+    others = variations(sources, bundles)
     written = page(chapters(sources, bundles), file.parent if file else Path(), others)
     if file is None:
         sys.stdout.write(written)

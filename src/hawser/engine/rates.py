@@ -21,8 +21,8 @@ _UNIT: Final = "Mbit/s"
 def multiplied(workflow: Workflow, factor: float) -> Workflow:
     """Multiply all rates: of ports, links, paths, clouds, policies, traffic, and bounds in Mbit/s.
 
-    Queues, delays, losses and calls of a controller's API stay. Published values are left out: they
-    are of other rates.
+    Queues, delays, losses, processors and calls of a controller's API stay. Published values are
+    left out: they are of other rates.
 
     Raises:
         InputError: the factor is out of range, or a rate with it.

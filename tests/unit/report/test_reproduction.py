@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import synthetic
-from hawser.report.reproduction.gather import chapters, elsewhere
+from hawser.report.reproduction.gather import chapters, variations
 from hawser.report.reproduction.model import Chapter, Exhibit, Source
 from hawser.report.reproduction.page import page
 from hawser.spec.data.publications import PUBLICATIONS
@@ -217,7 +217,7 @@ def test_runs_at_other_rates_or_seeds_stand_apart(source: Source, tmp_path: Path
     assert [one.run for one in table_i(chapters([source], runs)).runs] == [
         "mms-table1-20260105T120000-c0de"
     ]
-    found = elsewhere([source], runs)
+    found = variations([source], runs)
     assert [(one.rates, one.seed, one.run.started.day) for one in found] == [
         (1, made.seed + 1, 7),
         (1.2, made.seed, 6),

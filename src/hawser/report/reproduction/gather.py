@@ -10,12 +10,12 @@ from hawser.report.model import Checked, Row
 from hawser.report.reproduction.model import (
     Chapter,
     Claim,
-    Elsewhere,
     Entry,
     Exhibit,
     Run,
     Source,
     Value,
+    Variation,
     Verdict,
 )
 from hawser.report.words import count
@@ -51,7 +51,7 @@ def chapters(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Chap
     reads: dict[str, list[_Read]] = {}
     for bundle in bundles:
         for source in publishing:
-            if source.workflow.name == bundle.manifest.workflow and _as_filed(source, bundle):
+            if source.workflow.name == bundle.manifest.workflow and _as_in_file(source, bundle):
                 reads.setdefault(source.workflow.name, []).append(_read(source.workflow, bundle))
     for found in reads.values():
         found.sort(key=lambda read: read.run.rank, reverse=True)
@@ -73,7 +73,7 @@ def chapters(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Chap
     )
 
 
-def elsewhere(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Elsewhere, ...]:
+def variations(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Variation, ...]:
     """Runs at other rates or with another seed, by workflow, judged by their own conditions.
 
     Raises:
@@ -81,28 +81,28 @@ def elsewhere(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Els
     """
     files = {source.workflow.name: source for source in sources if source.workflow.published}
     found = [
-        _elsewhere(files[bundle.manifest.workflow].workflow, bundle)
+        _variation(files[bundle.manifest.workflow].workflow, bundle)
         for bundle in bundles
         if bundle.manifest.workflow in files
-        and not _as_filed(files[bundle.manifest.workflow], bundle)
+        and not _as_in_file(files[bundle.manifest.workflow], bundle)
     ]
     return tuple(sorted(found, key=lambda one: (one.workflow, one.rates, one.seed)))
 
 
-def _as_filed(source: Source, bundle: Bundle) -> bool:
+def _as_in_file(source: Source, bundle: Bundle) -> bool:
     """Whether a run has the file's rates and seed."""
     return bundle.workflow.rates == 1 and bundle.workflow.seed == source.workflow.seed
 
 
-def _elsewhere(filed: Workflow, bundle: Bundle) -> Elsewhere:
+def _variation(file: Workflow, bundle: Bundle) -> Variation:
     read = _read(bundle.workflow, bundle)
     checks = [one for checks in read.checks for one in checks if one.value is not None]
-    return Elsewhere(
-        workflow=filed.name,
+    return Variation(
+        workflow=file.name,
         rates=bundle.workflow.rates,
         seed=bundle.workflow.seed,
         measured=len({collect.label_key(row.variant) for row in read.rows}),
-        planned=len(filed.variants),
+        planned=len(file.variants),
         true=sum(one.ok for one in checks),
         checks=len(checks),
         run=read.run,

@@ -47,7 +47,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class Variation:
     """A run of a workflow at other rates, or with another seed."""
 
     workflow: str

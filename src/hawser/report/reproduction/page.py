@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hawser.report.markdown import plain
 from hawser.report.reproduction import numbers
-from hawser.report.reproduction.model import Chapter, Claim, Elsewhere, Entry, Exhibit, Run
+from hawser.report.reproduction.model import Chapter, Claim, Entry, Exhibit, Run, Variation
 from hawser.report.words import DASH, TIMES, clean, count
 
 HEAD = """\
@@ -45,7 +45,7 @@ _WORDS = {
 }
 
 
-def page(chapters: Sequence[Chapter], folder: Path, others: Sequence[Elsewhere] = ()) -> str:
+def page(chapters: Sequence[Chapter], folder: Path, others: Sequence[Variation] = ()) -> str:
     """Write the page.
 
     Args:
@@ -56,7 +56,7 @@ def page(chapters: Sequence[Chapter], folder: Path, others: Sequence[Elsewhere] 
     parts = [HEAD, "## Overview", _KEY]
     parts += (_overview(chapter) for chapter in chapters)
     if others:
-        parts += ["## Other rates and seeds", _OTHERS, _elsewhere(others)]
+        parts += ["## Other rates and seeds", _OTHERS, _variations(others)]
     for chapter in chapters:
         publication = chapter.publication
         parts += [
@@ -85,7 +85,7 @@ def _overview(chapter: Chapter) -> str:
     return f"{head}\n\n{numbers.table(columns, rows, names=4)}"
 
 
-def _elsewhere(others: Sequence[Elsewhere]) -> str:
+def _variations(others: Sequence[Variation]) -> str:
     rows = [
         (
             f"`{one.workflow}`",
