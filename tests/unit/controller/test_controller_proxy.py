@@ -8,7 +8,7 @@ import shutil
 import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
@@ -280,6 +280,32 @@ def test_connections_that_end_at_once_leave_nothing_behind(pki: Path) -> None:
         run(main())
     assert not faults
     assert not made
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_client_that_begins_at_once_is_heard(pki: Path, run: Callable[[Any], None]) -> None:
+    """Its first bytes may be there before TLS has the connection."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pki / "server.pem", pki / "server.key")
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+
+    def talk(port: int) -> None:
+        for number in range(100):
+            with (
+                socket.create_connection(("127.0.0.1", port), timeout=60) as stream,
+                trusting.wrap_socket(stream) as secured,
+            ):
+                secured.sendall(b"%03d" % number)
+                assert secured.recv(3) == b"%03d" % number
+
+    async def main() -> None:
+        loop, cap = asyncio.get_running_loop(), Cap()
+        server = await loop.create_server(lambda: Capped(Echo(), tls, cap), "127.0.0.1", 0)
+        async with server, asyncio.timeout(60):
+            await asyncio.to_thread(talk, server.sockets[0].getsockname()[1])
+
+    run(main())
 
 
 def test_all_sources_together_are_limited() -> None:

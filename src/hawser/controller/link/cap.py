@@ -7,6 +7,8 @@ only if there are not too many of its source, and not too many that have shown n
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from collections import Counter
 from typing import Any, Final
@@ -48,49 +50,38 @@ class Cap:
 
 
 class Capped(asyncio.Protocol):
-    """Begins TLS on a connection if the cap allows it, then leaves it to another protocol."""
+    """Begins TLS on a connection if the cap allows it, for another protocol.
+
+    Not by `start_tls`: uvloop reads on while that begins, and TLS never hears what came first. The
+    loop has the connection anew, under another descriptor, and begins TLS before it reads.
+    """
 
     def __init__(self, inner: asyncio.Protocol, tls: ssl.SSLContext, cap: Cap) -> None:
         self._inner, self._tls, self._cap = inner, tls, cap
-        self._early: list[bytes] = []
-        """What came before the other protocol had its transport."""
         self._task: asyncio.Task[None] | None = None
-        self._lost = False
 
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 (any transport)
         """Begin TLS, or end the connection."""
         peer = transport.get_extra_info("peername")
         source = source_of(str(peer[0])) if peer else "local"
-        if not self._cap.enter(source):
+        try:
+            accepted = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        except OSError:  # no descriptor is left, or the connection has ended
             transport.abort()
             return
-        transport.pause_reading()
-        self._task = asyncio.get_running_loop().create_task(self._begin(transport, source))
+        transport.abort()  # the connection itself ends with its last descriptor
+        if not self._cap.enter(source):
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        self._task = asyncio.get_running_loop().create_task(self._begin(accepted, source))
 
-    async def _begin(self, transport: asyncio.Transport, source: str) -> None:
-        loop = asyncio.get_running_loop()
+    async def _begin(self, accepted: socket.socket, source: str) -> None:
         try:
-            made = await loop.start_tls(
-                transport, self, self._tls, server_side=True, ssl_handshake_timeout=_TLS_S
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._inner, accepted, ssl=self._tls, ssl_handshake_timeout=_TLS_S
             )
         except OSError:  # ssl.SSLError too: whoever it was has no certificate of ours
-            made = None
+            accepted.close()
         finally:
             self._cap.leave(source)
-        if made is None or self._lost or made.is_closing():
-            transport.abort()
-            return
-        made.set_protocol(self._inner)
-        self._inner.connection_made(made)
-        for data in self._early:
-            self._inner.data_received(data)
-        self._early.clear()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Note that the connection has ended before the other protocol had it."""
-        del exc
-        self._lost = True
-
-    def data_received(self, data: bytes) -> None:
-        """Keep what came with the end of the handshake."""
-        self._early.append(data)
