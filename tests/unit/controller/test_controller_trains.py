@@ -150,3 +150,17 @@ def test_the_planner_names_what_is_not_known_and_takes_what_is(
     assert AB not in answer.unknown
     assert answer.wan.tunnels[AB] == 7 * MBIT
     assert answer.wan.tunnels[BA] == 20 * MBIT
+
+
+def test_the_network_in_force_is_resolved_once(api: Api, context: Context) -> None:
+    found, again = context.watch.in_force(), context.watch.in_force()
+    assert found is not None
+    assert again is not None
+    assert again[1] is found[1], (
+        "who looks every second would resolve a thousand branches each time"
+    )
+    patch = {"overlay": {"queue": "2 MB"}}
+    api.do("PATCH", "/v1/network", {"patch": patch, "reason": "test"})
+    changed = context.watch.in_force()
+    assert changed is not None
+    assert changed[1] is not found[1]

@@ -60,6 +60,8 @@ class Watch:
         self._computer = Computer()
         self._trying = threading.Lock()
         self._network: Network | None = None
+        self._resolved: tuple[Network, int, Fabric] | None = None
+        """What `in_force` gave last, and the change of chosen paths that it followed."""
 
     def plan(self) -> Plan:
         """Give the plan as of now."""
@@ -71,9 +73,14 @@ class Watch:
         """Give the network in force, resolved; None where it cannot be used or is in stages."""
         plan = self.plan()
         with self._lock, self._database.read() as session:
-            if self._network is None or plan.rollout is not None:
+            network, change = self._network, chosen.newest_number(session)
+            if network is None or plan.rollout is not None:
                 return None
-            return self._network, self._computer.fabric(self._network, chosen.choice(session))
+            known = self._resolved
+            if known is None or known[0] is not network or known[1] != change:
+                found = self._computer.fabric(network, chosen.choice(session))
+                known = self._resolved = (network, change, found)
+            return network, known[2]
 
     def tried(self, network: Network) -> Mapping[str, Desired]:
         """Compute what gateways should have if a checked network were in force."""
