@@ -184,6 +184,12 @@ def test_the_page_is_sound_markdown(source: Source, tmp_path: Path) -> None:
             assert line.count("|") >= 3
 
 
+def test_what_has_no_workflow_says_why(source: Source) -> None:
+    text = page(chapters([source], []), Path("docs"))
+    assert "No workflow reproduces this. It shows how the load of the cloud changes" in text
+    assert "reproduces this. \n" not in text
+
+
 def test_a_run_is_shown_with_its_notes_and_what_was_asked(source: Source, tmp_path: Path) -> None:
     run = bundle(tmp_path, workflow())
     command = ["hawser", "run", "w.yaml", "--repeat", "2", "--out", str(tmp_path), "--tag", "x"]

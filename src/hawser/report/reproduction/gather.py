@@ -65,7 +65,13 @@ def chapters(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Chap
             key,
             publication,
             tuple(
-                Exhibit(key, name, about, tuple(_of(entries, key, name)))
+                Exhibit(
+                    key,
+                    name,
+                    about,
+                    tuple(_of(entries, key, name)),
+                    publication.without.get(name, ""),
+                )
                 for name, about in publication.results.items()
             ),
         )

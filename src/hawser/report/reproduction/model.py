@@ -122,6 +122,8 @@ class Exhibit:
     about: str
     entries: tuple[Entry, ...]
     """Empty if no workflow reproduces it."""
+    without: str = ""
+    """Why none does."""
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -132,7 +132,7 @@ def _anchor(exhibit: Exhibit) -> str:
 def _exhibit(exhibit: Exhibit, folder: Path) -> str:
     head = f'<a id="{_anchor(exhibit)}"></a>\n\n### {plain(exhibit.name)}: {plain(exhibit.about)}'
     if not exhibit.entries:
-        return f"{head}\n\nNo workflow reproduces this."
+        return f"{head}\n\nNo workflow reproduces this. {exhibit.without}".rstrip()
     return "\n\n".join([head, *(_entry(entry, folder) for entry in exhibit.entries)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 
@@ -18,6 +18,8 @@ class Publication:
     """What was measured or calculated: table, figure or section -> subject."""
     others: dict[str, str]
     """Tables and figures that show no result: drawings, parameters, prices."""
+    without: dict[str, str] = field(default_factory=dict)
+    """Why results have no workflow."""
 
 
 PUBLICATIONS: Final[dict[str, Publication]] = {
@@ -116,6 +118,12 @@ PUBLICATIONS: Final[dict[str, Publication]] = {
             "Table 2": "the 100 flows",
             "Table 3": "instances and their prices",
             "Table 5": "prices of the transit gateway",
+        },
+        without={
+            f"Figure {number}": "It shows how the load of the cloud changes from hour to hour, as"
+            " curves without figures; an emulation could only play back what it was told. The means"
+            " over all hours are in Table 4, which is reproduced."
+            for number in range(5, 13)
         },
     ),
     "cutler": Publication(
