@@ -112,9 +112,27 @@ def _show(found: dict[str, Any]) -> None:
         for pair in found["pairs"]
     ]
     output.show(output.table(titles, rows))
+    if found["tunnels"]:
+        output.line("")
+        _show_tunnels(found["tunnels"])
     for text in (found["waiting"], found["error"]):
         if text:
             output.line(text)
+
+
+def _show_tunnels(found: list[dict[str, Any]]) -> None:
+    """Show what trains of packets found on tunnels that nothing uses."""
+    rows = [
+        (
+            ">".join(each["ports"]),
+            _mbit(each["available"]),
+            f"{_mbit(each['low'])} to {_mbit(each['high'])}",
+            each["time"],
+        )
+        for each in found
+    ]
+    titles = ("idle tunnel, by trains", "available Mbit/s ", "95 % interval", "measured")
+    output.show(output.table(titles, rows))
 
 
 def _mbit(rate: float | None) -> str:
