@@ -1,8 +1,9 @@
 //! Average throughput of path groups, by which flows may be placed (docs/design/flow-placement.md).
 
-use std::time::{Duration, Instant};
-
-use hawser_wire::label::wide;
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 /// Time over which bytes are counted before they enter an average.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -13,9 +14,6 @@ const INTERVALS: u64 = 8;
 /// Bytes a second of a group that carries nothing to speak of: keepalives, idle sessions. Such
 /// seconds say nothing of what it can carry.
 const IDLE: u64 = 2_000;
-
-const PEERS: usize = wide::BRANCH_MAX as usize + 1;
-const GROUPS: usize = wide::GROUP_MAX as usize + 1;
 
 /// What a group has carried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,13 +26,13 @@ struct Average {
 
 /// Averages of all groups, by the numbers of peer and group.
 pub(crate) struct Throughput {
-    averages: Box<[[Average; GROUPS]]>,
+    averages: HashMap<(u16, u8), Average>,
     last: Instant,
 }
 
 impl Throughput {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { averages: vec![[Average::default(); GROUPS]; PEERS].into_boxed_slice(), last: now }
+        Self { averages: HashMap::new(), last: now }
     }
 
     /// Whether an interval is over; then the bytes that each group has sent are to be told, with
@@ -49,7 +47,7 @@ impl Throughput {
 
     /// A group has sent so many bytes in all, and the last call was `passed` ago.
     pub(crate) fn note(&mut self, peer: u16, group: u8, sent: u64, passed: Duration) {
-        let Some(average) = self.average(peer, group) else { return };
+        let average = self.averages.entry((peer, group)).or_default();
         // Less than before: it is a new group with an old number.
         let added = sent.checked_sub(average.sent);
         average.sent = sent;
@@ -69,12 +67,8 @@ impl Throughput {
 
     /// Bytes a second that a group carries while it carries anything; None until it has.
     pub(crate) fn of(&self, peer: u16, group: u8) -> Option<u64> {
-        let average = self.averages.get(usize::from(peer))?.get(usize::from(group))?;
-        (average.rate > 0).then_some(average.rate)
-    }
-
-    fn average(&mut self, peer: u16, group: u8) -> Option<&mut Average> {
-        self.averages.get_mut(usize::from(peer))?.get_mut(usize::from(group))
+        let rate = self.averages.get(&(peer, group))?.rate;
+        (rate > 0).then_some(rate)
     }
 }
 
