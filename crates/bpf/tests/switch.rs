@@ -123,9 +123,12 @@ fn unmatched(
     }
     let ports = if header.has_ports() { [header.word(20), header.word(22)] } else { [0; 2] };
     let is_label = |port| Label::parse(port).is_some();
+    let is_wide = |[from, to]: [u16; 2]| {
+        wide::Layout::ALL.into_iter().any(|layout| wide::Label::parse(layout, from, to).is_ok())
+    };
     let labelled = is_label(ports[1])
         || is_label(ports[0]) && (!nat || ports[1] >= 0x1000)
-        || header.0[9] == protocol::UDP && wide::Label::parse(ports[0], ports[1]).is_ok();
+        || header.0[9] == protocol::UDP && is_wide(ports);
     match (labelled, header.more_fragments()) {
         (false, _) => Unmatched::Pass,
         (true, false) => Unmatched::NoEntry,
@@ -208,6 +211,7 @@ fn label() -> impl Strategy<Value = u16> {
     prop_oneof![
         6 => (0..3_u16, 0..3_u16, 0..2_u16).prop_map(|(d, s, m)| (d << 12) | (s << 8) | (m << 4)),
         3 => (63..66_u16, 0..2_u16).prop_map(|(b, m)| (b << 6) | m),
+        3 => (127..131_u16, 0..2_u16).prop_map(|(b, m)| (b << 5) | m),
         1 => any::<u16>(),
     ]
 }
@@ -454,10 +458,20 @@ fn entries_are_counted_and_replaced() {
 
 #[test]
 fn a_wide_label_is_both_ports_of_udp_and_stays() {
-    let Some(mut switch) = switch() else { return };
+    for layout in wide::Layout::ALL {
+        let Some(mut switch) = switch() else { return };
+        let label = wide::Label::new(layout, 700, 20, layout.member_max(), 30).unwrap();
+        check_wide_label(&mut switch, label.ports(wide::Direction::Forward));
+        // Branches of which a switch that looks at ten bits sees one.
+        let neighbours = wide::Label::new(layout, 701, 700, 1, 30).unwrap();
+        check_wide_label(&mut switch, neighbours.ports(wide::Direction::Forward));
+    }
+}
+
+fn check_wide_label(switch: &mut Switch, (from, to): (u16, u16)) {
+    let dropped = switch.drops().unwrap().no_entry;
     let [here, there, next] = [1, 2, 3].map(|n| Ipv4Addr::new(198, 18, 77, n));
     switch.set_own(&[(here, true)].into()).unwrap();
-    let (from, to) = wide::Label::new(700, 20, 64, 40).unwrap().ports(wide::Direction::Forward);
     let ports = Ports::Both { source: from, destination: to };
     let next_hop = Ipv4Addr::LOCALHOST;
     let flow = Flow {
@@ -476,6 +490,7 @@ fn a_wide_label_is_both_ports_of_udp_and_stays() {
     let outcome = switch.run(From::Agent, &sent).unwrap();
     assert_eq!((outcome.verdict, outcome.bytes), (Verdict::Pass, sent));
     assert_eq!(switch.count(2).unwrap().packets, 1);
+    switch.clear(2).unwrap();
     let frame = |from, to, protocol| {
         let packet = ip_packet((there, here, from, to), protocol, &[0; 16]);
         [&[0; 12][..], &[8, 0], &packet].concat()
@@ -489,7 +504,7 @@ fn a_wide_label_is_both_ports_of_udp_and_stays() {
         let outcome = switch.run(From::Wan, &frame(from, to, protocol::UDP)).unwrap();
         assert_eq!(outcome.verdict, Verdict::Drop);
     }
-    assert_eq!(switch.drops().unwrap().no_entry, 2);
+    assert_eq!(switch.drops().unwrap().no_entry, dropped + 2);
     // No label: both ports of one branch, or a port that NAT may have chosen.
     for (from, to) in [(4096, 4097), (from, 4095)] {
         let outcome = switch.run(From::Wan, &frame(from, to, protocol::UDP)).unwrap();

@@ -91,7 +91,8 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
     let prohibited = check.prohibited(&document);
     let agents = agents(&peers);
     let switch = document.switch.as_ref();
-    let switch = switch.map(|section| switch::check(&mut check, section, &agents));
+    let labels = document.transport.labels();
+    let switch = switch.map(|section| switch::check(&mut check, section, &agents, labels));
     let classifier = document.classifier.as_ref();
     let classifier =
         classifier.map(|section| classifier::check(&mut check, section, switch.is_some()));
@@ -111,10 +112,9 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
         classifier,
         wan,
     };
-    match config.document.transport.kind {
-        Kind::Ipip => check.ipip(&config),
-        Kind::Mptcp => check.narrow_labels(&config),
-        Kind::Quic => {}
+    check.numbers(&config.document);
+    if config.document.transport.kind == Kind::Ipip {
+        check.ipip(&config);
     }
     if check.errors.is_empty() { Ok(config) } else { Err(Invalid { errors: check.errors }) }
 }
@@ -166,6 +166,7 @@ impl Config {
                 ("transport.header_compression", transport.header_compression.into()),
                 ("transport.wire_version", transport.wire_version.into()),
                 ("transport.oversize", value(transport.oversize)),
+                ("transport.label_bits", transport.label_bits.into()),
             ]
         };
         let mut errors = self.lost_encryption(new);
@@ -289,19 +290,27 @@ impl Check {
         (ends.iter().map(Ends::fixed).collect(), ends)
     }
 
-    /// The path labels of `mptcp` have four bits for branches and for groups.
-    fn narrow_labels(&mut self, config: &Config) {
-        let branches = format!("0 to {}, for mptcp", label::BRANCH_MAX);
-        if config.document.id > u16::from(label::BRANCH_MAX) {
-            self.error("id", config.document.id, &branches);
+    /// Numbers of branches and groups fit into path labels.
+    fn numbers(&mut self, document: &Document) {
+        let labels = document.transport.labels();
+        let (branch_max, group_max, of) = match document.transport.kind {
+            Kind::Mptcp => (label::BRANCH_MAX.into(), label::GROUP_MAX, "mptcp".to_owned()),
+            Kind::Quic | Kind::Ipip => {
+                let of = format!("label_bits {}", labels.low_bits());
+                (labels.branch_max(), labels.group_max(), of)
+            }
+        };
+        let branches = format!("0 to {branch_max}, for {of}");
+        if document.id > branch_max {
+            self.error("id", document.id, &branches);
         }
-        for (i, peer) in config.peers.iter().enumerate() {
-            if peer.id > u16::from(label::BRANCH_MAX) {
+        for (i, peer) in document.peers.iter().enumerate() {
+            if peer.id > branch_max {
                 self.error(&format!("peers[{i}].id"), peer.id, &branches);
             }
             for (j, group) in peer.groups.iter().enumerate() {
-                if group.id > label::GROUP_MAX {
-                    let expected = format!("0 to {}, for mptcp", label::GROUP_MAX);
+                if group.id > group_max {
+                    let expected = format!("0 to {group_max}, for {of}");
                     self.error(&format!("peers[{i}].groups[{j}].id"), group.id, &expected);
                 }
             }
@@ -444,7 +453,7 @@ pub(crate) mod tests {
 
     #[test]
     fn all_errors_are_reported_at_once() {
-        let mut document = with("/id", json!(960));
+        let mut document = with("/id", json!(1920));
         document["mtu"] = json!(1);
         document["peers"][0].as_object_mut().unwrap().remove("branch");
         let mut seen = fields(&document);
@@ -467,6 +476,19 @@ pub(crate) mod tests {
         (document["id"], document["peers"][0]["id"]) = (json!(700), json!(959));
         document["peers"][0]["groups"][0]["id"] = json!(63);
         assert!(parse(&document).is_ok());
+        document["peers"][0]["id"] = json!(960);
+        assert_eq!(fields(&document), ["peers[0].id"]);
+        document["transport"]["label_bits"] = json!(5);
+        assert_eq!(fields(&document), ["peers[0].groups[0].id"]);
+        document["peers"][0]["groups"][0]["id"] = json!(31);
+        document["peers"][0]["id"] = json!(1919);
+        assert!(parse(&document).is_ok());
+        for bits in [4, 7] {
+            document["transport"]["label_bits"] = json!(bits);
+            assert_eq!(fields(&document), ["transport.label_bits"]);
+        }
+        (document["peers"][0]["id"], document["peers"][0]["groups"][0]["id"]) =
+            (json!(959), json!(63));
         document["transport"] = json!({"kind": "mptcp", "insecure": true});
         assert_eq!(fields(&document), ["id", "peers[0].id", "peers[0].groups[0].id"]);
     }

@@ -18,7 +18,7 @@ use hawser_tunnel::{
     config::{Class, Group, Path, Peer, Placement},
     counters::TunCounters,
 };
-use hawser_wire::tunnel::OwnAddresses;
+use hawser_wire::{label::wide, tunnel::OwnAddresses};
 
 const WAKES: u32 = 20_000;
 
@@ -143,6 +143,7 @@ fn node(authority: &mut Authority, own: u8, others: &[u8], paths: u8, now: Insta
     let config = Config {
         branch: format!("b{own}"),
         id: own.into(),
+        labels: wide::Layout::default(),
         permissions: hawser_tunnel::Permissions::default(),
         own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,

@@ -20,7 +20,7 @@ use hawser_tunnel::{
     config::{Class, Group, Options, Path, Peer, Placement},
     counters::{RendezvousCounters, TunCounters},
 };
-use hawser_wire::tunnel::OwnAddresses;
+use hawser_wire::{label::wide, tunnel::OwnAddresses};
 use ipnet::{IpNet, Ipv4Net};
 
 pub use self::nat::{Mapping, Nat};
@@ -333,6 +333,7 @@ fn config(number: u16, options: Options) -> Config {
     Config {
         branch: branch(number),
         id: number,
+        labels: wide::Layout::default(),
         permissions: Permissions::default(),
         own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hawser_multipath::Sla;
-use hawser_wire::tunnel::OwnAddresses;
+use hawser_wire::{label::wide, tunnel::OwnAddresses};
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ pub struct Config {
     pub branch: String,
     /// Number of this branch. The branch with the lower number connects.
     pub id: u16,
+    /// Layout of path labels, the same in all gateways.
+    pub labels: wide::Layout,
     /// What peers may reach.
     pub permissions: Permissions,
     /// Addresses of this gateway itself, to which the TCP proxy does not connect.

@@ -11,9 +11,6 @@ use crate::{
     table::PrefixTable,
 };
 
-/// Size of the peers' number space.
-const IDS: usize = wide::BRANCH_MAX as usize + 1;
-
 /// Another branch.
 pub struct Peer<G> {
     /// Its configuration.
@@ -71,7 +68,7 @@ impl<G: PathGroup> Peers<G> {
     pub fn new(policy: Placement, now: Instant) -> Self {
         Self {
             list: Vec::new(),
-            by_id: vec![None; IDS].into_boxed_slice(),
+            by_id: vec![None; wide::BRANCHES].into_boxed_slice(),
             table: PrefixTable::default(),
             remotes: HashMap::new(),
             seen: HashMap::new(),

@@ -18,10 +18,6 @@ const WAYS: usize = 4;
 /// Idle time, seconds, after which a flow is forgotten.
 const IDLE_S: u32 = 60;
 
-/// Size of the number spaces of peers and groups in wide path labels.
-const PEERS: usize = wide::BRANCH_MAX as usize + 1;
-const GROUPS: usize = wide::GROUP_MAX as usize + 1;
-
 /// What placement and reconciliation need to know of a path group.
 pub trait PathGroup {
     /// Its configuration.
@@ -61,7 +57,7 @@ pub(crate) struct FlowPlacement {
     start: Instant,
     table: Box<[[Flow; WAYS]]>,
     /// Flows per peer and group, by their numbers.
-    counts: Box<[[u32; GROUPS]]>,
+    counts: Box<[[u32; wide::GROUPS]]>,
     /// Next group of `round_robin`, per peer and class.
     turns: Box<[[usize; 2]]>,
     throughput: Throughput,
@@ -76,8 +72,8 @@ impl FlowPlacement {
             policy,
             start: now,
             table: vec![[Flow::default(); WAYS]; FLOWS_MAX / WAYS].into_boxed_slice(),
-            counts: vec![[0; GROUPS]; PEERS].into_boxed_slice(),
-            turns: vec![[0; 2]; PEERS].into_boxed_slice(),
+            counts: vec![[0; wide::GROUPS]; wide::BRANCHES].into_boxed_slice(),
+            turns: vec![[0; 2]; wide::BRANCHES].into_boxed_slice(),
             throughput: Throughput::new(now),
             swept: 0,
         }

@@ -28,8 +28,8 @@ pub(crate) struct Document {
     /// Name of this branch; with TLS also the name in its certificate.
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
-    /// Number of this branch in path labels; with `mptcp` at most 15.
-    #[schemars(range(max = 959))]
+    /// Number of this branch in path labels; with `mptcp` at most 15, with 6 `label_bits` at most 959.
+    #[schemars(range(max = 1919))]
     pub(crate) id: u16,
     /// Unix socket of the control API.
     #[schemars(length(min = 1, max = 107))]
@@ -76,7 +76,7 @@ pub(crate) struct Document {
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) max_rate_bps: MaxRateDocument,
     /// The other branches.
-    #[schemars(length(max = 959))]
+    #[schemars(length(max = 1919))]
     pub(crate) peers: Vec<PeerDocument>,
     /// Forwards packets between the agent and the WAN ports; null for plain routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,9 +117,8 @@ pub(crate) struct PeerDocument {
     /// Its name.
     #[schemars(regex(pattern = NAME))]
     pub(crate) branch: String,
-    /// Its number in path labels; with `mptcp` at most 15. The branch with the lower number
-    /// connects.
-    #[schemars(range(max = 959))]
+    /// Its number in path labels, with the same limits. The branch with the lower number connects.
+    #[schemars(range(max = 1919))]
     pub(crate) id: u16,
     /// Prefixes behind it, such as `10.2.0.0/24`.
     #[schemars(length(min = 1, max = 1024))]
@@ -133,7 +132,7 @@ pub(crate) struct PeerDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupDocument {
-    /// Number of the group in path labels; with `mptcp` at most 15.
+    /// Number of the group in path labels; with `mptcp` at most 15, with 5 `label_bits` at most 31.
     #[schemars(range(max = 63))]
     pub(crate) id: u8,
     /// Traffic class that it carries.

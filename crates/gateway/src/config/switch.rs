@@ -198,11 +198,13 @@ pub(crate) enum Output {
     },
 }
 
-/// Validates the section, field by field. `agents` are addresses of the agent, at the ports too.
+/// Validates the section, field by field. `agents` are addresses of the agent, at the ports too; `layout` is
+/// that of wide labels.
 pub(super) fn check(
     check: &mut Check,
     document: &SwitchDocument,
     agents: &BTreeSet<Ipv4Addr>,
+    layout: wide::Layout,
 ) -> Switch {
     let ports: Vec<_> = document.ports.iter().enumerate().map(|(i, p)| port(check, i, p)).collect();
     unique_ports(check, document);
@@ -221,6 +223,7 @@ pub(super) fn check(
             check.error(&format!("{field}.name"), found, "a name that no other entry has");
         }
         let Some(parsed) = parse_entry(check, &field, entry, &names) else { continue };
+        labels(check, &field, &parsed, layout);
         addresses(check, &field, &parsed, &switch.ports, agents);
         if keys.insert((parsed.from, parsed.key)) {
             switch.entries.push(parsed);
@@ -269,15 +272,13 @@ fn parse_entry(
     let ports = ports(check, field, document);
     let output = output(check, field, &document.output, names);
     let (ports, written) = ports?;
-    let entry = Entry {
+    Some(Entry {
         name: document.name.clone(),
         from: key.from,
         key: Tuple { source: source?, destination: destination?, ports },
         write: Tuple { source: to_source?, destination: to_destination?, ports: written },
         output: output?,
-    };
-    labels(check, field, &entry);
-    Some(entry)
+    })
 }
 
 /// The ports that an entry matches, and those that it writes.
@@ -370,7 +371,7 @@ fn addresses(
 }
 
 /// On the WAN a port is a path label, at the agent its own port. A wide label is the same at both.
-fn labels(check: &mut Check, field: &str, entry: &Entry) {
+fn labels(check: &mut Check, field: &str, entry: &Entry, layout: wide::Layout) {
     let mut port = |field: String, port: u16, agent: bool| {
         if agent && !label::is_agent_port(port) {
             check.error(&field, port, "a port of an agent, 0xd00g, as the source and member are 0");
@@ -389,7 +390,7 @@ fn labels(check: &mut Check, field: &str, entry: &Entry) {
             port(format!("{field}.write.port"), written, to_agent);
         }
         (Ports::Both { source, destination }, _) => {
-            if let Err(error) = wide::Label::parse(source, destination) {
+            if let Err(error) = wide::Label::parse(layout, source, destination) {
                 let field = match error.field {
                     "source port" => format!("{field}.match.source_port"),
                     _ => format!("{field}.match.destination_port"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hawser_tunnel::config::{Class, Congestion, Oversize, Recovery};
-use hawser_wire::tunnel::WIRE_VERSIONS;
+use hawser_wire::{label::wide, tunnel::WIRE_VERSIONS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,6 +54,27 @@ pub(crate) struct TransportDocument {
     /// What happens to packets larger than a `quic` path takes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) oversize: Oversize,
+    /// Bits of a `quic` path label for the group or the member path: 6, for 960 branches and 64 groups, or
+    /// 5, for 1920 branches and 32 groups. All gateways of a network have the same.
+    #[serde(default = "label_bits", skip_serializing_if = "is_label_bits")]
+    #[schemars(range(min = 5, max = 6))]
+    pub(crate) label_bits: u8,
+}
+
+impl TransportDocument {
+    /// Layout of path labels.
+    pub(crate) fn labels(&self) -> wide::Layout {
+        wide::Layout::with_low_bits(self.label_bits).unwrap_or_default()
+    }
+}
+
+fn label_bits() -> u8 {
+    wide::Layout::default().low_bits()
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks with a reference
+fn is_label_bits(bits: &u8) -> bool {
+    *bits == label_bits()
 }
 
 fn newest_version() -> u8 {
@@ -160,34 +181,45 @@ pub(super) fn check(check: &mut Check, document: &TransportDocument) {
     if document.insecure && document.tls.is_some() {
         check.error("transport.insecure", true, "false, since TLS is on");
     }
-    if document.kind != Kind::Quic && document.tcp_proxy.is_used() {
+    if document.kind != Kind::Quic {
+        only_quic(check, document);
+    }
+}
+
+/// Reports settings of `quic` beside another transport.
+fn only_quic(check: &mut Check, document: &TransportDocument) {
+    if document.tcp_proxy.is_used() {
         let found = serde_json::to_value(document.tcp_proxy).unwrap_or_default();
         check.error("transport.tcp_proxy", found, "nothing, since only quic has a TCP proxy");
     }
-    if document.kind != Kind::Quic && document.congestion != Congestion::Delay {
+    if document.congestion != Congestion::Delay {
         let found = serde_json::to_value(document.congestion).unwrap_or_default();
         check.error("transport.congestion", found, "nothing, since only quic has this setting");
     }
-    if document.kind != Kind::Quic && document.recovery != Recovery::Resend {
+    if document.recovery != Recovery::Resend {
         let found = serde_json::to_value(document.recovery).unwrap_or_default();
         check.error("transport.recovery", found, "nothing, since only quic loses single packets");
     }
-    if document.kind != Kind::Quic && !document.resequence {
+    if !document.resequence {
         check.error("transport.resequence", false, "nothing, since only quic sends out of order");
     }
-    if document.kind != Kind::Quic && !document.header_compression {
+    if !document.header_compression {
         check.error(
             "transport.header_compression",
             false,
             "nothing, since only quic has this setting",
         );
     }
-    if document.kind != Kind::Quic && !is_newest(&document.wire_version) {
+    if !is_newest(&document.wire_version) {
         let found = document.wire_version;
         check.error("transport.wire_version", found, "nothing, since only quic has this setting");
     }
-    if document.kind != Kind::Quic && document.oversize != Oversize::Answer {
+    if document.oversize != Oversize::Answer {
         let found = serde_json::to_value(document.oversize).unwrap_or_default();
         check.error("transport.oversize", found, "nothing, since only quic fragments");
+    }
+    if !is_label_bits(&document.label_bits) {
+        let found = document.label_bits;
+        check.error("transport.label_bits", found, "nothing, since only quic has wide labels");
     }
 }

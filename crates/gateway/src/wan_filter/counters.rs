@@ -25,6 +25,9 @@ pub(crate) struct WanDrops {
     multicast: u64,
     /// For another host, so that the gateway would forward them.
     not_local: u64,
+    /// UDP for ports that would be the gateway's if its path labels had the other number of low bits: the
+    /// sender has another `label_bits`.
+    pub(super) other_label_bits: u64,
     /// Of no connection, such as a TCP segment that opens none.
     invalid: u64,
     /// TCP and UDP for services of the gateway that are not open, answers to nothing among them.
@@ -55,13 +58,15 @@ impl WanDrops {
 
     /// Adds others' counts.
     pub(super) fn add(&mut self, other: Self) {
-        let Self { vlan, ethernet_type, spoofed, multicast, not_local, .. } = other;
+        let Self { vlan, ethernet_type, spoofed, multicast, not_local, other_label_bits, .. } =
+            other;
         let Self { invalid, closed_service, icmp, protocol, .. } = other;
         self.vlan += vlan;
         self.ethernet_type += ethernet_type;
         self.spoofed += spoofed;
         self.multicast += multicast;
         self.not_local += not_local;
+        self.other_label_bits += other_label_bits;
         self.invalid += invalid;
         self.closed_service += closed_service;
         self.icmp += icmp;

@@ -22,6 +22,9 @@ use super::{config::Config, nft};
 /// Interval at which interfaces are looked for: one that comes, or is made anew, has no hook yet.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Ticks between two looks at the counters for a peer whose path labels have another layout.
+const LOOK_TICKS: u32 = 10;
+
 const FAMILIES: [&str; 2] = ["netdev", "inet"];
 
 /// The filter of a gateway. Its rules stay until [`WanFilter::stop`], also when the daemon is killed.
@@ -47,6 +50,8 @@ struct Shared {
     hooked: BTreeMap<String, u32>,
     /// Counts of rules that were replaced.
     before: WanDrops,
+    /// Whether the log names packets with path labels of another layout.
+    warned: bool,
 }
 
 impl WanFilter {
@@ -62,8 +67,10 @@ impl WanFilter {
         let thread = thread::Builder::new().name("wan-filter".into()).spawn({
             let shared = Arc::clone(&shared);
             move || {
+                let mut ticks: u32 = 0;
                 while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                    if let Err(error) = lock(&shared).follow_interfaces() {
+                    ticks = ticks.wrapping_add(1);
+                    if let Err(error) = lock(&shared).tick(ticks) {
                         tracing::warn!(error = format!("{error:#}"), "WAN filter");
                     }
                 }
@@ -127,6 +134,28 @@ impl Shared {
         if self.config.is_some() {
             nft::run(&FAMILIES.map(rules::removed).concat())?;
             *self = Self::default();
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, ticks: u32) -> anyhow::Result<()> {
+        self.follow_interfaces()?;
+        if ticks.is_multiple_of(LOOK_TICKS) && !self.warned {
+            self.look_for_other_labels()?;
+        }
+        Ok(())
+    }
+
+    /// Warns, once, of peers whose path labels have another layout: without it the tunnel is down and
+    /// nothing says why.
+    fn look_for_other_labels(&mut self) -> anyhow::Result<()> {
+        let packets = self.counters()?.map_or(0, |drops| drops.other_label_bits);
+        self.warned = packets > 0;
+        if self.warned {
+            tracing::warn!(
+                packets,
+                "UDP packets for ports that are this branch's with another `label_bits`: a peer is configured so"
+            );
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write as _, net::IpAddr};
 use hawser_tunnel::Service;
 use hawser_wire::{
     ipv4::protocol::{TCP, UDP},
-    label,
+    label::{self, wide::Layout},
 };
 
 use crate::{
@@ -28,8 +28,16 @@ pub(super) const COUNTER: &str = "dropped_";
 
 /// Counters in each table, as [`super::WanDrops`] names them.
 const FRAME_CAUSES: [&str; 2] = ["vlan", "ethernet_type"];
-const PACKET_CAUSES: [&str; 7] =
-    ["spoofed", "multicast", "not_local", "invalid", "closed_service", "icmp", "protocol"];
+const PACKET_CAUSES: [&str; 8] = [
+    "spoofed",
+    "multicast",
+    "not_local",
+    "other_label_bits",
+    "invalid",
+    "closed_service",
+    "icmp",
+    "protocol",
+];
 
 /// What removes a table, whether it exists or not.
 pub(super) fn removed(family: &str) -> String {
@@ -108,14 +116,20 @@ fn packets(text: &mut String, config: &Config, wan: &Wan, tunnels: &Tunnels) {
     spoofed(text, config);
     text.push_str(ASKED_FOR);
     services(text, wan);
+    tunnels.misdirected(text);
     text.push_str(DROPPED);
     text.push_str("\t}\n}\n");
 }
 
 /// Packets of the gateway's own tunnels.
 enum Tunnels {
-    /// UDP ports.
-    Quic([u16; 2]),
+    /// UDP.
+    Quic {
+        /// Ports on which peers connect.
+        ports: String,
+        /// Ports that these would be in the other layout of path labels.
+        other: String,
+    },
     /// TCP ports on which peers connect.
     Mptcp(BTreeSet<u16>),
     /// Peers' addresses.
@@ -125,11 +139,18 @@ enum Tunnels {
 impl Tunnels {
     fn of(config: &Config) -> Self {
         let id = config.document.id;
-        match config.document.transport.kind {
-            Kind::Quic => Self::Quic([
-                label::wide::listener_port(id, 0),
-                label::wide::listener_port(id, label::wide::GROUP_MAX),
-            ]),
+        let transport = &config.document.transport;
+        match transport.kind {
+            Kind::Quic => {
+                let ports = |layout: Layout| {
+                    let [first, last] =
+                        [0, layout.group_max()].map(|group| layout.listener_port(id, group));
+                    format!("{first}-{last}")
+                };
+                let others = Layout::ALL.into_iter().filter(|each| *each != transport.labels());
+                let other = others.filter(|each| id <= each.branch_max()).map(ports).collect();
+                Self::Quic { ports: ports(transport.labels()), other }
+            }
             Kind::Mptcp => {
                 let connecting = config.peers.iter().filter(|peer| peer.id < id);
                 let groups = connecting.flat_map(|peer| &peer.groups);
@@ -145,7 +166,7 @@ impl Tunnels {
     /// Protocol and ports of this end, where it has ports of its own.
     fn ports(&self) -> Option<(&'static str, String)> {
         match self {
-            Self::Quic([first, last]) => Some(("udp", format!("{first}-{last}"))),
+            Self::Quic { ports, .. } => Some(("udp", ports.clone())),
             Self::Mptcp(ports) => {
                 list(ports.iter().map(ToString::to_string)).map(|ports| ("tcp", ports))
             }
@@ -166,6 +187,18 @@ impl Tunnels {
                     "\t\tfib daddr type local {ip} saddr {peers} meta l4proto {{ 4, 41 }} accept"
                 );
             }
+        }
+    }
+
+    /// Counts what comes to a port of the other layout. Branch 0, whose ports are in both, never listens.
+    fn misdirected(&self, text: &mut String) {
+        if let Self::Quic { other, .. } = self
+            && !other.is_empty()
+        {
+            let _ = writeln!(
+                text,
+                "\t\tfib daddr type local udp dport {other} counter name dropped_other_label_bits drop"
+            );
         }
     }
 }
@@ -250,6 +283,18 @@ mod tests {
         let text = rules(&document);
         assert!(text.contains("local udp dport 4160-4223 accept\n"), "{text}");
         assert!(text.contains("{ \"ppp0\", \"wan0\" } udp sport 4160-4223 notrack\n"), "{text}");
+        let other = "local udp dport 4128-4159 counter name dropped_other_label_bits drop\n";
+        assert!(text.contains(other), "{text}");
+        document["transport"]["label_bits"] = json!(5);
+        let text = rules(&document);
+        assert!(text.contains("local udp dport 4128-4159 accept\n"), "{text}");
+        let other = "local udp dport 4160-4223 counter name dropped_other_label_bits drop\n";
+        assert!(text.contains(other), "{text}");
+        document["id"] = json!(960);
+        let text = rules(&document);
+        assert!(text.contains("local udp dport 34816-34847 accept\n"), "{text}");
+        assert!(!text.contains("other_label_bits drop"), "6 bits have no such branch: {text}");
+        document["id"] = json!(1);
         document["transport"] = json!({"kind": "mptcp", "tls": tls});
         let text = rules(&document);
         assert!(!text.contains("notrack"), "the peer does not connect: {text}");

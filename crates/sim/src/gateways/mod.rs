@@ -26,7 +26,10 @@ use hawser_tunnel::{
     },
     counters::{GroupCounters, TunCounters, UnauthenticatedCounters},
 };
-use hawser_wire::tunnel::{OwnAddresses, WIRE_VERSIONS};
+use hawser_wire::{
+    label::wide,
+    tunnel::{OwnAddresses, WIRE_VERSIONS},
+};
 
 use self::wire::Path;
 pub use self::{
@@ -551,6 +554,7 @@ fn config(gateway: usize, paths: &[usize], options: Options) -> Config {
     Config {
         branch: name(gateway).into(),
         id: id(gateway),
+        labels: wide::Layout::default(),
         permissions: Permissions::default(),
         own: OwnAddresses { v4: None, v6: None },
         queue_bytes: 1_000_000,

@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use hawser_wire::label::wide;
 use quinn_proto::{ConnectionHandle, EndpointConfig, ServerConfig};
 
 use crate::{
@@ -85,10 +84,10 @@ impl Config {
             let Some(local) = config.local else { continue };
             for purpose in self.purposes_of(path, &config) {
                 let port = match purpose {
-                    Purpose::Listener { group } => wide::listener_port(self.id, group),
+                    Purpose::Listener { group } => self.labels.listener_port(self.id, group),
                     // All of a member path are the same, and so is what a NAT makes of them
                     // (RFC 4787 section 4.1).
-                    _ => wide::connector_port(self.id, path.member + 1),
+                    _ => self.labels.connector_port(self.id, path.member + 1),
                 };
                 let address = SocketAddr::new(local, port);
                 let socket = Socket { address, interface: config.interface, purpose };
@@ -133,7 +132,7 @@ impl Config {
         let of_path = if self.id > peer {
             introduced.map(|remote| Purpose::Responder { path, remote })
         } else {
-            let label = wide::listener_port(peer, group);
+            let label = self.labels.listener_port(peer, group);
             let known = config.remote.map(|address| SocketAddr::new(address, label));
             known.or(introduced).map(|remote| Purpose::Connector { path, remote })
         };

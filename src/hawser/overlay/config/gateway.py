@@ -98,6 +98,8 @@ class QuicTransport(Part):
     """Whether headers of TCP packets are compressed."""
     oversize: Annotated[Oversize, omit(Oversize.ANSWER)] = Oversize.ANSWER
     """What happens to packets that exceed the path MTU."""
+    label_bits: Annotated[Literal[5, 6], omit(value=6)] = 6
+    """Bits of a path label for the group or the member path; the same in all gateways."""
     wire_version: Annotated[int, omit(value=3), Field(ge=1, le=3)] = 3
     """Newest wire version that is spoken; older ones are for tests."""
 

@@ -357,14 +357,14 @@ static __always_inline int is_label(__be16 port)
 	return to && to != from && (p & 0x0ff0);
 }
 
-/* Whether the ports together can be a wide label: the upper ten bits of each are 64 plus a branch number, and the branches
- * differ. */
+/* Whether the ports together can be a wide label of either layout, with 5 or 6 bits below the branch: neither port is below
+ * the lowest label, and the branches differ. With 6 bits that also holds of some pairs of ports of one branch. */
 static __always_inline int is_wide_label(const struct headers *h)
 {
 	__u16 from = bpf_ntohs(h->source_port), to = bpf_ntohs(h->destination_port);
 
 	return h->ip.protocol == IPPROTO_UDP && from >= LABEL_MIN && to >= LABEL_MIN &&
-	       from >> 6 != to >> 6;
+	       from >> 5 != to >> 5;
 }
 
 /* Whether a packet has a path label. With NAT, low ports are NAT's, and the source port of a reply may look like a

@@ -346,6 +346,7 @@ fn tunnel_config(config: &Config, offload: &mut Option<bool>) -> tunnel::Config 
     tunnel::Config {
         branch: document.branch.clone(),
         id: document.id,
+        labels: transport.labels(),
         permissions: config.permissions.clone(),
         own: OwnAddresses { v4: config.source, v6: config.source6 },
         queue_bytes: document.queue_bytes.into(),
