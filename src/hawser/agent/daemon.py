@@ -21,7 +21,14 @@ _START_S = 15.0
 _STOP_S = 10.0
 LOG_MOST = 4 * 1024 * 1024
 """Bytes of `hawserd.log` at which it begins anew; the one before stays as `hawserd.log.1`."""
-_QUIC_FIXED = ("tcp_proxy", "congestion", "recovery", "resequence", "header_compression")
+_QUIC_FIXED = (
+    "tcp_proxy",
+    "congestion",
+    "recovery",
+    "resequence",
+    "header_compression",
+    "label_bits",
+)
 
 
 def needs_restart(old: GatewayConfig, new: GatewayConfig) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from ipaddress import IPv4Network
 from itertools import combinations
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints
 
@@ -16,11 +16,11 @@ from hawser.spec.model import Model, Name, PortName
 from hawser.spec.port import Port
 from hawser.spec.units import Size
 
-MAX_BRANCHES = 960
-"""Branches of one SD-WAN: a wide path label has 10 bits for a branch, and 64 values are unused."""
+MAX_BRANCHES = 1920
+"""Branches of one SD-WAN, with `label_bits: 5`."""
 
 MAX_GROUPS = 64
-"""Path groups between two branches: a wide path label has 6 bits for a group."""
+"""Path groups between two branches, with `label_bits: 6`."""
 
 MAX_PATHS = 16
 """Member paths of one group, limited by narrow path labels and by the `quic` transport."""
@@ -28,6 +28,23 @@ MAX_PATHS = 16
 NARROW = 16
 """Branches, and groups between two of them, with the `mptcp` transport: a narrow path label has 4
 bits for each."""
+
+
+class LabelSpace(NamedTuple):
+    """How many branches and path groups the path labels of an SD-WAN tell apart."""
+
+    branches: int
+    groups: int
+    """Between two branches."""
+    branch_bits: int
+    group_bits: int
+    cause: str
+    """What in the overlay decides it."""
+
+    @property
+    def of_pairs(self) -> int:
+        """Number from which on groups join second gateways: two for each of three combinations."""
+        return self.groups - 6
 
 
 class Transport(StrEnum):
@@ -153,7 +170,8 @@ class Branch(Model):
     """A site: a LAN behind a gateway with one or more WAN ports."""
 
     id: Annotated[int, Field(ge=0, le=MAX_BRANCHES - 1)]
-    """Number of the branch in path labels; unique. With the `mptcp` transport at most 15."""
+    """Number of the branch in path labels; unique. With the `mptcp` transport at most 15, with
+    `label_bits: 6` at most 959."""
     gateway: Name
     """The node that is the branch's gateway (MMSG)."""
     wan: Annotated[tuple[PortName, ...], Field(min_length=1)]
@@ -196,8 +214,8 @@ class PathGroup(Model):
     """Member paths that together carry one connection between two branches."""
 
     id: Annotated[int, Field(ge=0, le=MAX_GROUPS - 1)] | None = None
-    """Number of the group in path labels, with the `mptcp` transport at most 15. Default: its
-    position among the groups of the two branches."""
+    """Number of the group in path labels, with the `mptcp` transport at most 15, with `label_bits:
+    5` at most 31. Default: its position among the groups of the two branches."""
     traffic: Annotated[Literal[TrafficType.I, TrafficType.II], Field(alias="class")] = (
         TrafficType.II
     )
@@ -235,13 +253,17 @@ class Settings(Model):
     oversize: Oversize = Oversize.ANSWER
     """What the `quic` transport does with packets that exceed the path MTU and must not be
     fragmented."""
+    label_bits: Literal[5, 6] = 6
+    """Bits of a path label of the `quic` transport for the path group. 6: at most 960 branches, and
+    64 groups between two of them. 5: at most 1920 branches and 32 groups. All gateways change it
+    together, and their UDP ports with it."""
     hubs: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Branches that all others have a tunnel to. Two others have one only where a path group joins
     them, and do not reach each other otherwise. Default: every pair of branches has a tunnel."""
     paths: Paths = Paths.MANUAL
     """Who chooses the member paths of pairs of branches without path groups; `automatic` with the
     `quic` transport only."""
-    access: dict[Name, Annotated[tuple[Name, ...], Field(max_length=1024)]] = {}
+    access: dict[Name, Annotated[tuple[Name, ...], Field(max_length=MAX_BRANCHES)]] = {}
     """Branches that may exchange packets with some others only, and these. Two branches may if each
     that has a list here names the other. Gateways answer other packets with an ICMP error, and
     never send them to the internet."""
@@ -254,6 +276,15 @@ class Settings(Model):
     none are of Type II."""
     queue: Size = Size(1_000_000)
     """Bytes that a gateway queues for a peer while its connection is slow or down."""
+
+    @property
+    def label_space(self) -> LabelSpace:
+        """What path labels tell apart. No wide label is below 4096, 2^12."""
+        if self.transport is Transport.MPTCP:
+            return LabelSpace(NARROW, NARROW, 4, 4, "the mptcp transport")
+        low = self.label_bits
+        branches = (1 << 16 - low) - (1 << 12 - low)
+        return LabelSpace(branches, 1 << low, 16 - low, low, f"label_bits: {low}")
 
 
 class Overlay(Settings):

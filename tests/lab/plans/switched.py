@@ -41,6 +41,15 @@ QUIC = (
     "overlay.path_groups={one: {id: 40, paths: [b1.a>b2.a, b1.b>b3.b>b3.a>b2.b]}}",
 )
 """A direct path and one through branch 3, with branch numbers that only fit wide labels."""
+FIVE_BITS = (
+    *QUIC[:2],
+    "overlay.label_bits=5",
+    "overlay.branches.b1.id=959",
+    "overlay.branches.b2.id=1919",
+    "overlay.branches.b3.id=960",
+    "overlay.path_groups={one: {id: 31, paths: [b1.a>b2.a, b1.b>b3.b>b3.a>b2.b]}}",
+)
+"""The same with numbers that only fit labels with 5 low bits."""
 
 _AT_ONCE = 4_000_000
 

@@ -271,6 +271,18 @@ def test_rules_follow_interfaces_and_the_daemon(lab: Lab) -> None:
     assert rules(lab, "inet") == rules(lab, "netdev") == ""
 
 
+def test_a_peer_with_other_label_bits_is_counted_and_named(lab: Lab) -> None:
+    """It sends to ports that would be right with its layout of path labels."""
+    one, two = gateways(lab, "quic", interfaces=["wa"])
+    assert drops(two)["other_label_bits"] == 0
+    one.stop()
+    one.config["transport"]["label_bits"] = 5
+    one.start()
+    until(lambda: drops(two)["other_label_bits"] > 0, "it is counted")
+    until(lambda: "`label_bits`" in two.log.read_text(), "it is named")
+    assert not one.up()
+
+
 def rules(lab: Lab, family: str) -> str:
     return lab.at(2, "nft", "list", "table", family, "hawser_wan", check=False)
 

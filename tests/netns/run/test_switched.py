@@ -18,6 +18,7 @@ from hawser.driver.local import LocalLab
 from hawser.overlay.lab import NetworkPlan
 from lab.plans import switched
 from lab.plans.switched import (
+    FIVE_BITS,
     GONE,
     QUIC,
     change,
@@ -152,10 +153,14 @@ def test_a_transfer_survives_a_transit_gateway_that_is_killed(deploy: Deploy, sw
     send_until(lab, passes_on, "it passes packets on again")
 
 
-@pytest.mark.parametrize("switch", ["bpf", "openflow"])
-def test_quic_goes_over_transit_gateways(deploy: Deploy, switch: str) -> None:
+@pytest.mark.parametrize(
+    ("switch", "numbers"), [("bpf", QUIC), ("openflow", QUIC), ("bpf", FIVE_BITS)]
+)
+def test_quic_goes_over_transit_gateways(
+    deploy: Deploy, switch: str, numbers: tuple[str, ...]
+) -> None:
     """One connection uses both paths, and only the direct one while the other is cut."""
-    lab = deploy(plan(f"overlay.switch={switch}", *QUIC))
+    lab = deploy(plan(f"overlay.switch={switch}", *numbers))
     until(lambda: paths_up(lab) == 2)
 
     def forward() -> int:

@@ -309,6 +309,7 @@ def test_an_operator_returns_a_roll_out(api: Api, context: Context) -> None:
     [
         (CHANGE | {"rollout": {"canary": ["b2", "b9"]}}, "rollout.canary.1"),
         (CHANGE | {"patch": {"overlay": {"switch": "bpf"}}}, "rollout"),
+        (CHANGE | {"patch": {"overlay": {"label_bits": 5}}}, "rollout"),
     ],
 )
 def test_what_cannot_be_staged_is_refused(api: Api, change: dict[str, Any], field: str) -> None:

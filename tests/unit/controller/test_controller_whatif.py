@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -169,3 +170,19 @@ def test_one_question_at_a_time() -> None:
     thread.join()
     asking._lock.release()
     assert refused == ["another question is being answered; ask again"]
+
+
+def test_numbers_beyond_960_with_labels_of_5_low_bits(automatic: Api, context: Context) -> None:
+    before = ask(automatic)
+    wide = {"label_bits": 5, "branches": {"b3": {"id": 1900}}}
+    automatic.do("PATCH", "/v1/network", {"patch": {"overlay": wide}, "reason": "more branches"})
+    desired = json.loads(context.watch.plan().desired["b3"].document)
+    assert (desired["id"], desired["transport"]["label_bits"]) == (1900, 5)
+    assert ask(automatic)["pairs"] == before["pairs"]
+    narrow = {"label_bits": 6}
+    body = {"patch": {"overlay": narrow}, "reason": "fewer"}
+    refused = automatic.call("PATCH", "/v1/network", body)
+    assert refused.status_code == 422
+    (error,) = refused.json()["errors"]
+    assert error["field"] == "overlay.branches.b3.id"
+    assert "found 1900, expected 0 to 959: with label_bits: 6" in error["message"]

@@ -249,7 +249,8 @@ def follow(
     path = next(g for g in there if g.number == group).paths[member - 1]
     ports = EPHEMERAL[member], agent_port(branches[second].id, group)
     if found.overlay.transport == "quic":
-        ports = wide_label(branches[second].id, branches[first].id, member, group)
+        ends, bits = (branches[second].id, branches[first].id), found.overlay.label_bits
+        ports = wide_label(*ends, member, group, bits=bits)
     sent = Packet(*path.agents, *ports)
     passed, got = net.send(branches[first].gateway, sent)
     assert got == sent
@@ -267,7 +268,8 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
     With quic there may be more branches, and any number of paths.
     """
     transport = draw(st.sampled_from(["mptcp", "quic"]))
-    most = 15 if transport == "mptcp" else 959
+    bits = 6 if transport == "mptcp" else draw(st.sampled_from([5, 6]))
+    most = 15 if transport == "mptcp" else {5: 1919, 6: 959}[bits]
     ids = draw(st.lists(st.integers(1, most), min_size=2, max_size=6, unique=True))
     wan = {i: "abc"[: draw(st.integers(1, 3))] for i in ids}
     found = []
@@ -278,7 +280,9 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
             if transport == "quic":
                 number = draw(st.integers(1, 16))
             found.append([draw(routes(wan, one, other)) for _ in range(number)])
-    return file(wan, found, switch="bpf", transport=transport)
+    document = file(wan, found, switch="bpf", transport=transport)
+    document["overlay"]["label_bits"] = bits
+    return document
 
 
 @st.composite
@@ -325,10 +329,22 @@ def test_labels_are_as_published() -> None:
     assert agent_port(2, 4) not in {label(2, 0, m, 4) for m in range(1, 16)}
 
 
-def test_wide_labels_are_both_ports() -> None:
-    assert [hex(port) for port in wide_label(2, 1, 1, 4)] == ["0x1041", "0x1084"]
-    assert wide_label(2, 1, 64, 4) == (0x1040, 0x1084)
-    assert wide_label(959, 0, 63, 63) == (0x103F, 0xFFFF)
+@pytest.mark.parametrize(
+    ("bits", "parts", "ports"),
+    [  # the same as in crates/wire/src/label/wide.rs
+        (6, (2, 1, 1, 4), (0x1041, 0x1084)),
+        (6, (2, 1, 64, 4), (0x1040, 0x1084)),
+        (6, (959, 0, 63, 63), (0x103F, 0xFFFF)),
+        (5, (2, 1, 1, 4), (0x1021, 0x1044)),
+        (5, (2, 1, 32, 4), (0x1020, 0x1044)),
+        (5, (960, 959, 16, 26), (0x87F0, 0x881A)),
+        (5, (1919, 0, 31, 31), (0x101F, 0xFFFF)),
+    ],
+)
+def test_wide_labels_are_both_ports(
+    bits: int, parts: tuple[int, int, int, int], ports: tuple[int, int]
+) -> None:
+    assert wide_label(*parts, bits=bits) == ports
 
 
 def test_the_entries_of_quic_write_addresses_alone() -> None:
@@ -364,19 +380,26 @@ def test_the_gateways_of_quic_take_a_path_where_it_begins_and_ends() -> None:
     assert (ways(second.paths), ways(first.paths)) == (["a>a", "b>b"], ["b>b"])
 
 
-def test_quic_takes_more_branches_and_groups_than_mptcp() -> None:
-    """20 branches, numbers up to 959, and 40 groups of 16 paths between two of them."""
-    wan = dict.fromkeys((*range(19), 959), "ab")
+@pytest.mark.parametrize(("bits", "last", "groups"), [(6, 959, 40), (5, 1919, 32)])
+def test_quic_takes_more_branches_and_groups_than_mptcp(bits: int, last: int, groups: int) -> None:
+    """20 branches, numbers up to the last, and many groups of 16 paths between two of them."""
+    wan = dict.fromkeys((*range(19), last), "ab")
     between = [f"b{i}.a>b{i}.b" for i in range(1, 17)]
-    paths = [[f"b0.a>{transit}>b959.a" for transit in between]] * 40
+    paths = [[f"b0.a>{transit}>b{last}.a" for transit in between]] * groups
     document = file(wan, paths, transport="quic")
+    document["overlay"]["label_bits"] = bits
     found = scenario(document)
     net = Network(found)
-    for group, member in ((0, 1), (39, 16)):
-        passed, _ = follow(net, found, "b0", "b959", group, member)
+    for group, member in ((0, 1), (groups - 1, 16)):
+        passed, _ = follow(net, found, "b0", f"b{last}", group, member)
         assert passed[1:3] == [f"gw{member}.a", f"gw{member}.b"]
-    for transport, number in (("quic", 65), ("mptcp", 17)):
+
+
+def test_what_labels_have_no_room_for_is_refused() -> None:
+    document = file(dict.fromkeys(range(20), "ab"), transport="quic")
+    for transport, bits, number in (("quic", 6, 65), ("quic", 5, 33), ("mptcp", 6, 17)):
         over = file({1: "a", 2: "a"}, [["b1.a>b2.a"]] * number, transport=transport, switch="bpf")
+        over["overlay"]["label_bits"] = bits
         (wrong,) = mistakes(json.dumps(over))
         assert f"one group more than the {number - 1}" in wrong
     document["overlay"]["transport"] = "mptcp"

@@ -9,6 +9,7 @@ import pytest
 from hawser.overlay.sdwan.gateway import configurations
 from hawser.overlay.sdwan.network import fabric_of
 from hawser.spec.check import topology as check_topology
+from hawser.spec.check.network import network as check
 from hawser.spec.errors import SpecErrors
 from hawser.spec.network import Network, topology
 from hawser.spec.network_file import load_network
@@ -100,3 +101,33 @@ def test_mistakes_are_told_with_their_place(old: str, new: str, message: str) ->
 
 def test_what_is_no_mapping_is_refused() -> None:
     assert messages("[1, 2]") == ["acme.yaml:1:1: expected a mapping"]
+
+
+def test_branches_beyond_960_need_labels_with_5_low_bits() -> None:
+    """All have one hub, for a full mesh takes a while to check."""
+
+    def with_branches(count: int, bits: int) -> list[str]:
+        branches = {
+            f"b{n}": {
+                "id": n,
+                "gateway": f"gw{n}",
+                "wan": ["a"],
+                "lan": "lan0",
+                "prefix": f"10.{n // 256}.{n % 256}.0/24",
+            }
+            for n in range(count)
+        }
+        ports = {
+            f"gw{n}.a": {"address": f"198.18.{n // 200}.{n % 200 + 2}", "next_hop": "198.18.255.1"}
+            for n in range(count)
+        }
+        overlay = {"transport": "quic", "label_bits": bits, "branches": branches, "hubs": ["b0"]}
+        described = {"name": "many", "overlay": overlay, "ports": ports}
+        return [each.message for each in check(Network.model_validate(described))]
+
+    assert with_branches(960, 6) == []
+    assert with_branches(961, 6) == [
+        "found 961 branches, expected at most 960: with label_bits: 6 a path label has 10 bits for"
+        " a branch"
+    ]
+    assert with_branches(1920, 5) == []

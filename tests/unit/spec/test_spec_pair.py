@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 from typing import Any
 
@@ -25,6 +26,9 @@ SECOND = {
     }
     for n in (1, 2)
 }
+
+GROUP = {"paths": ["b1.a>b2.a"]}
+MANY = [f"g{n}" for n in range(27)]
 
 
 def network(pairs: Any = SECOND, **more: Any) -> Network:  # noqa: ANN401 (JSON)
@@ -58,6 +62,17 @@ def test_both_gateways_are_reached_and_share_no_group() -> None:
         for name in ("b1", "b1/2")
     ]
     assert numbers == [{0, 60}, {58, 62}]
+
+
+def test_with_5_bits_there_are_fewer_numbers() -> None:
+    computer = Computer()
+    computer.desired(network(), 1, ())
+    found = computer.desired(network(overlay={"label_bits": 5}), 2, ())
+    peers = json.loads(found["b1/2"].document)["peers"]
+    assert {each["branch"]: [group["id"] for group in each["groups"]] for each in peers} == {
+        "b2": [26, 30],
+        "b3": [26],
+    }
 
 
 def test_both_ends_of_a_group_agree() -> None:
@@ -136,6 +151,12 @@ def test_both_gateways_move_together_in_a_roll_out() -> None:
             {"overlay": {"path_groups": {"g": {"id": 58, "paths": ["b1.a>b2.a"]}}}},
             "overlay.path_groups.g.id",
             "less than 58",
+        ),
+        (
+            SECOND,
+            {"overlay": {"label_bits": 5, "path_groups": dict.fromkeys(MANY, GROUP)}},
+            "overlay.path_groups.g26",
+            "found the number 26, expected less than 26",
         ),
     ],
 )

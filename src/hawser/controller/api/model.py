@@ -29,6 +29,7 @@ from hawser.overlay.sdwan.moves import ClassMove, PathMove
 from hawser.pki.request import LONGEST as LONGEST_REQUEST
 from hawser.spec.model import Name
 from hawser.spec.network import Network
+from hawser.spec.overlay import MAX_BRANCHES
 
 Json = Any
 _PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
@@ -38,7 +39,7 @@ Password = Annotated[str, StringConstraints(max_length=256)]
 Code = Annotated[str, StringConstraints(max_length=16)]
 UserName = Annotated[str, StringConstraints(pattern=NAME)]
 RoleName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
-Branches = Annotated[tuple[Name, ...], Field(min_length=1, max_length=960)] | None
+Branches = Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_BRANCHES)] | None
 Id = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")]
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 NEWEST = 2**31 - 1
@@ -286,7 +287,7 @@ class VersionAnswer(VersionSummary):
 class StagedBody(Body):
     """A roll-out in stages: some gateways get the new version first."""
 
-    canary: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1024)]
+    canary: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_BRANCHES)]
     """Branches whose gateways get it first; then all others do."""
     observe_s: Annotated[float, Field(ge=1, le=86400)] = 10
     """Seconds during which the gateways of a stage have to be well before the next ones get it."""

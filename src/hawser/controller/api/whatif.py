@@ -22,7 +22,7 @@ from hawser.optimise.solver import ProgramError
 from hawser.overlay.sdwan.automatic import automatic_pairs
 from hawser.overlay.sdwan.network import fabric_of
 from hawser.spec.model import Name
-from hawser.spec.overlay import Paths
+from hawser.spec.overlay import MAX_BRANCHES, Paths
 from hawser.spec.validate import Issue
 
 router = APIRouter(tags=["paths"])
@@ -33,7 +33,7 @@ class WhatIfBody(Body):
 
     patch: dict[str, Json] = {}
     """Merge patch (RFC 7396) of the network in force, such as a new port."""
-    lost: Annotated[tuple[Name, ...], Field(max_length=960)] = ()
+    lost: Annotated[tuple[Name, ...], Field(max_length=MAX_BRANCHES)] = ()
     """Branches whose gateways are gone."""
     traffic: Annotated[float, Field(gt=0, le=1000)] = 1.0
     """Demand of all branches, as a multiple of today's."""

@@ -134,7 +134,7 @@ def _inseparable(old: Network, new: Network) -> list[Issue]:
             f"overlay.{field} cannot be changed in stages: gateways with different ones do not"
             " understand each other",
         )
-        for field in ("transport", "encryption", "switch")
+        for field in ("transport", "encryption", "switch", "label_bits")
         if old.overlay.branches and getattr(old.overlay, field) != getattr(new.overlay, field)
     ]
 

@@ -133,10 +133,8 @@ def fabric(
         groups=groups(
             branches,
             described,
-            settings.transport,
+            settings,
             switched=switched,
-            hubs=settings.hubs,
-            access=settings.access,
             known=known,
         ),
         described=described_pairs(branches, described),
@@ -149,6 +147,8 @@ def _known(
 ) -> Mapping[Pair, tuple[Group, ...]]:
     """Give the default groups that are still the same: those of pairs that have not changed."""
     if (like.settings.transport, like.switch) != (settings.transport, switch):
+        return {}
+    if like.settings.label_bits != settings.label_bits:  # other groups join second gateways
         return {}
     same = {name for name, each in branches.items() if like.branches.get(name) is each}
     return {

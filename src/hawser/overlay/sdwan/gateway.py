@@ -109,6 +109,7 @@ def _transport(settings: Settings, branch: str) -> config.Transport:
         resequence=settings.resequence,
         header_compression=settings.header_compression,
         oversize=settings.oversize,
+        label_bits=settings.label_bits,
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from itertools import combinations, cycle, islice, product
 
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.spec.access import may_talk
 from hawser.spec.model import Model
-from hawser.spec.overlay import MAX_GROUPS, PathGroup, TrafficType, Transport
+from hawser.spec.overlay import PathGroup, Settings, TrafficType, Transport
 from hawser.spec.pair import branch_of, is_second
 from hawser.spec.route import Hop, Stop, hops, route_branches, turned
 from hawser.spec.topology import PortType
@@ -40,11 +40,9 @@ class Group(Model):
 def groups(
     branches: Mapping[str, Branch],
     described: Iterable[PathGroup],
-    transport: Transport,
+    settings: Settings,
     *,
     switched: bool,
-    hubs: Sequence[str] = (),
-    access: Mapping[str, Collection[str]] | None = None,
     known: Mapping[Pair, tuple[Group, ...]] | None = None,
 ) -> tuple[Group, ...]:
     """Give the groups of every pair of branches: those described, else the default ones.
@@ -53,17 +51,17 @@ def groups(
     packets by `access` have none. Groups are ordered by the numbers of
     the branches, then by the number of the group. Default groups that are `known` are not made.
     """
-    made = _Groups(branches, transport, switched=switched)
+    made = _Groups(branches, settings, switched=switched)
     given = made.given(described)
     by_id = sorted(branches, key=lambda name: branches[name].id)
     pairs: Iterable[Pair] = combinations(by_id, 2)
     if any(is_second(name) for name in branches):  # two gateways of a branch have no tunnel
         pairs = (pair for pair in pairs if branch_of(pair[0]) != branch_of(pair[1]))
-    if hubs:
-        central = {name for name in branches if branch_of(name) in hubs}
+    if settings.hubs:
+        central = {name for name in branches if branch_of(name) in settings.hubs}
         pairs = (p for p in pairs if p[0] in central or p[1] in central or p in given)
-    if access:
-        pairs = (pair for pair in pairs if may_talk(access, *map(branch_of, pair)))
+    if settings.access:
+        pairs = (pair for pair in pairs if may_talk(settings.access, *map(branch_of, pair)))
     old = known or {}
     return tuple(
         group for pair in pairs for group in given.get(pair) or old.get(pair) or made.default(pair)
@@ -85,12 +83,13 @@ class _Groups:
     """Makes groups."""
 
     def __init__(
-        self, branches: Mapping[str, Branch], transport: Transport, *, switched: bool
+        self, branches: Mapping[str, Branch], settings: Settings, *, switched: bool
     ) -> None:
         self._branches = branches
         self._switched = switched
-        self._quic = transport is Transport.QUIC
-        self._multipath = transport is Transport.MPTCP
+        self._quic = settings.transport is Transport.QUIC
+        self._multipath = settings.transport is Transport.MPTCP
+        self._of_pairs = settings.label_space.of_pairs
         self._addressed = switched and self._multipath
         """Whether the agents' addresses of a path do not determine its WAN hops."""
 
@@ -137,7 +136,7 @@ class _Groups:
         leased lines: a subflow between two ports that do not reach each other takes one of the
         existing paths.
         """
-        direct, number = self._direct(pair), _first_number(pair)
+        direct, number = self._direct(pair), self._first_number(pair)
         if not self._switched:
             yield self._group(pair, number, TrafficType.II, direct)
             return
@@ -166,11 +165,10 @@ class _Groups:
             for a, b in product(self._branches[first].ports, self._branches[second].ports)
         ]
 
-
-def _first_number(pair: Pair) -> int:
-    """Number of the first default group of two gateways, which is unique among their branches'."""
-    combination = is_second(pair[0]) + 2 * is_second(pair[1])
-    return MAX_GROUPS - 2 * (4 - combination) if combination else 0
+    def _first_number(self, pair: Pair) -> int:
+        """Give the number of two gateways' first default group, unique among their branches'."""
+        combination = is_second(pair[0]) + 2 * is_second(pair[1])
+        return self._of_pairs + 2 * (combination - 1) if combination else 0
 
 
 def _number(group: Group) -> int:

@@ -27,16 +27,20 @@ def label(destination: int, source: int, member: int, group: int) -> int:
     return destination << 12 | source << 8 | (member % 16) << 4 | group
 
 
-def wide_label(destination: int, source: int, member: int, group: int) -> tuple[int, int]:
+def wide_label(
+    destination: int, source: int, member: int, group: int, *, bits: int
+) -> tuple[int, int]:
     """Ports of the connecting and the listening branch, which together are a wide label.
 
-    In the forward direction they are source and destination port. The upper ten bits of each are
-    the branch plus 64, so that no port below 4096 is a label.
+    In the forward direction they are source and destination port. Each is 4096, so that no lower
+    port is a label, plus the branch above the low bits, and in these the member or the group.
 
     Args:
-        destination: number of the branch that listens, at most 959; the higher of the two.
+        destination: number of the branch that listens; the higher of the two.
         source: number of the branch that connects, from 0.
-        member: number of the member path in its group, 1 to 64.
-        group: number of the path group, 0 to 63.
+        member: number of the member path in its group, 1 to `2 ** bits`.
+        group: number of the path group, from 0.
+        bits: number of low bits, 5 or 6.
     """
-    return source + 64 << 6 | member % 64, destination + 64 << 6 | group
+    connector = 4096 + (source << bits) + member % (1 << bits)
+    return connector, 4096 + (destination << bits) + group

@@ -104,7 +104,8 @@ class _Writer:
             ("forward", path.hops),
             ("return", back),
         )
-        ports = wide_label(destination, source, member, group.number)
+        bits = self._fabric.settings.label_bits
+        ports = wide_label(destination, source, member, group.number, bits=bits)
         one, other = path.agents
         # With a switch ports have no IPv6 addresses.
         assert isinstance(one, IPv4Address)  # noqa: S101

@@ -10,8 +10,6 @@ from hawser.spec.check.topology import near
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
 from hawser.spec.overlay import (
-    MAX_BRANCHES,
-    NARROW,
     Branch,
     Congestion,
     Encryption,
@@ -32,15 +30,7 @@ _PACKETS = (Transport.QUIC, Transport.NONE)
 
 def overlay(overlay: Overlay) -> Iterator[Issue]:
     """Check branches by themselves."""
-    narrow = overlay.transport is Transport.MPTCP
-    most, bits = (NARROW, 4) if narrow else (MAX_BRANCHES, 10)
-    if len(overlay.branches) > most:
-        message = f"found {len(overlay.branches)} branches, expected at most {most}"
-        yield Issue(
-            ("overlay", "branches"), f"{message}: a path label has {bits} bits for a branch"
-        )
-    elif narrow:
-        yield from _narrow(overlay)
+    yield from _numbers(overlay)
     yield from _unique(overlay)
     yield from branch_prefixes(overlay)
     yield from _hubs(overlay)
@@ -63,6 +53,9 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
     if not overlay.header_compression and overlay.transport not in _PACKETS:
         message = f"found false with the {overlay.transport.value} transport"
         yield Issue(("overlay", "header_compression"), f"{message}, expected it only with quic")
+    if overlay.label_bits == 5 and overlay.transport not in _PACKETS:
+        message = f"found {overlay.label_bits} with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "label_bits"), f"{message}, expected it only with quic")
     yield from _oversize(overlay)
     yield from _automatic(overlay)
 
@@ -109,12 +102,18 @@ def _automatic(overlay: Overlay) -> Iterator[Issue]:
         yield Issue(("overlay", "paths"), message)
 
 
-def _narrow(overlay: Overlay) -> Iterator[Issue]:
-    """Narrow path labels have 4 bits for a branch. Groups are checked elsewhere."""
-    wanted = f"expected 0 to {NARROW - 1}: with the mptcp transport a path label has 4 bits for it"
+def _numbers(overlay: Overlay) -> Iterator[Issue]:
+    """Check that path labels have room for the branches. Groups are checked elsewhere."""
+    space = overlay.label_space
+    room = f"with {space.cause} a path label has {space.branch_bits} bits for"
+    if len(overlay.branches) > space.branches:
+        message = f"found {len(overlay.branches)} branches, expected at most {space.branches}"
+        yield Issue(("overlay", "branches"), f"{message}: {room} a branch")
+        return
     for name, branch in overlay.branches.items():
-        if branch.id >= NARROW:
-            yield Issue(("overlay", "branches", name, "id"), f"found {branch.id}, {wanted}")
+        if branch.id >= space.branches:
+            message = f"found {branch.id}, expected 0 to {space.branches - 1}: {room} it"
+            yield Issue(("overlay", "branches", name, "id"), message)
 
 
 def overlay_on(topology: Topology, overlay: Overlay) -> Iterator[Issue]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
 from hawser.spec.errors import choices
 from hawser.spec.explain import Loc
 from hawser.spec.network import Network, SecondGateway
-from hawser.spec.overlay import MAX_GROUPS, MAX_PATHS, Branch, Paths, Transport
+from hawser.spec.overlay import MAX_PATHS, Branch, Overlay, Paths, Transport
 from hawser.spec.port import Port
+from hawser.spec.route import route_branches
 from hawser.spec.validate import Issue
-
-FIRST_GROUP = MAX_GROUPS - 6
-"""Groups from this number on join second gateways: two for each of three pairs of gateways."""
 
 
 def pairs(network: Network) -> Iterator[Issue]:
@@ -50,10 +49,21 @@ def _excluded(network: Network) -> Iterator[Issue]:
         if policy.labels or policy.sla:
             message = "the groups of policy.labels and policy.sla join first gateways only"
             yield Issue(("policy", traffic.value), f"{message}: expected neither beside pairs")
+    yield from _numbers(network.overlay)
+
+
+def _numbers(overlay: Overlay) -> Iterator[Issue]:
+    """Check that the numbers of described groups are not those of groups of second gateways."""
+    first = overlay.label_space.of_pairs
+    counts: Counter[frozenset[str]] = Counter()
     for name, group in overlay.path_groups.items():
-        if group.id is not None and group.id >= FIRST_GROUP:
-            message = f"found {group.id}, expected less than {FIRST_GROUP}, the first of pairs"
-            yield Issue(("overlay", "path_groups", name, "id"), message)
+        pair = frozenset(route_branches(group.paths[0]))
+        number = counts[pair] if group.id is None else group.id
+        counts[pair] += 1
+        if number >= first:
+            loc: Loc = ("overlay", "path_groups", name)
+            message = f"found the number {number}, expected less than {first}, the first of pairs"
+            yield Issue(loc if group.id is None else (*loc, "id"), message, key=group.id is None)
 
 
 def _second(network: Network, loc: Loc, branch: Branch, second: SecondGateway) -> Iterator[Issue]:

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
 from hawser.spec.overlay import (
-    MAX_GROUPS,
     MAX_PATHS,
-    NARROW,
     Branch,
     Overlay,
     PathGroup,
@@ -171,7 +169,7 @@ def _one_each(overlay: Overlay, group: PathGroup, loc: Loc) -> Iterator[Issue]:
 def _labels(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
     """No two groups of a pair of branches may have the same number, nor more than there are."""
     narrow = overlay.transport is Transport.MPTCP
-    groups_most = NARROW if narrow else MAX_GROUPS
+    space = overlay.label_space
     pairs: dict[frozenset[str], dict[int, str]] = {}
     for name, group in groups.items():
         pair = frozenset(route_branches(group.paths[0]))
@@ -182,14 +180,15 @@ def _labels(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
         if len(group.paths) > (most := _most(ends) if narrow else MAX_PATHS):
             message = f"found {len(group.paths)} member paths, expected at most {most}"
             yield Issue((*loc, "paths"), f"{message} between {between}")
-        if len(numbers) == groups_most:
-            message = f"found one group more than the {groups_most} that {between} may have"
+        if len(numbers) == space.groups:
+            message = f"found one group more than the {space.groups} that {between} may have"
             yield Issue(loc, message, key=True)
             continue
         number = len(numbers) if group.id is None else group.id
-        if number >= groups_most:
-            message = f"found {number}, expected 0 to {groups_most - 1}"
-            yield Issue((*loc, "id"), f"{message}: with the mptcp transport it has 4 bits")
+        if number >= space.groups:
+            message = f"found {number}, expected 0 to {space.groups - 1}"
+            message += f": with {space.cause} it has {space.group_bits} bits"
+            yield Issue((*loc, "id"), message)
         if number in numbers:
             where = loc if group.id is None else (*loc, "id")
             message = f"found the number {number} of group {numbers[number]} again, between"
