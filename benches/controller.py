@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A controller on one core with 10, 100 and 960 simulated gateways: `make bench-controller`."""
+"""A controller on one core with 10, 100 and 1000 simulated gateways: `make bench-controller`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from harness.result import Check, Result, Row, at_most
 from harness.table import markdown_checks
 from hawser.store.statistics.roll import SCHEMA
 
-SIZES = (10, 100, 960)
-"""Gateways. A network has at most 960 branches."""
+SIZES = (10, 100, 1000)
+"""Gateways."""
 SECONDS = 30
 """How long the API is measured, unless told otherwise."""
 PAUSE_S = 0.05
@@ -41,14 +41,14 @@ DAY = 86400
 ABOUT = """\
 Gateways are simulated by a process on another core: each has a certificate and a WebSocket over
 mutual TLS of its own, reports 20 series once a second, keeps reports until they are acknowledged,
-and keeps a new configuration four seconds after it came, as real ones do. The network has two hubs;
-960 branches are the most that path labels number. The controller (SQLite) has one core. A client
-asks the API in turn, over a connection that stays: all gateways, one gateway, the network,
-versions, the audit log, the traffic matrix, an hour of a series, Prometheus. *Change* is the time
-from a request that changes every configuration to the answer that says that all gateways have kept
-it, four seconds of which the gateways take. Lost reports are those that the gateways' sequence
-numbers show and the history at 1 s lacks. *Week* is the history of one series at one minute
-(10 080 rows) among 5000 series of seven days."""
+and keeps a new configuration four seconds after it came, as real ones do. The network has two hubs,
+and `label_bits: 5`. The controller (SQLite) has one core. A client asks the API in turn, over a
+connection that stays: all gateways, one gateway, the network, versions, the audit log, the traffic
+matrix, an hour of a series, Prometheus. *Change* is the time from a request that changes every
+configuration to the answer that says that all gateways have kept it, four seconds of which the
+gateways take. Lost reports are those that the gateways' sequence numbers show and the history at
+1 s lacks. *Week* is the history of one series at one minute (10 080 rows) among 5000 series of
+seven days."""
 
 
 @dataclass
@@ -301,7 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure; exit code 1 if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
-    add("--gateways", type=int, action="append", help="so many, in place of 10, 100 and 960")
+    add("--gateways", type=int, action="append", help="so many, in place of 10, 100 and 1000")
     add("--seconds", type=int, default=SECONDS, help=f"of requests (default {SECONDS})")
     chosen = parser.parse_args(arguments)
     console = Console(stderr=True)

@@ -62,7 +62,13 @@ def network(count: int) -> Network:
         for n in range(count)
         for port, net in (("a", "198.18"), ("b", "198.19"))
     }
-    overlay = {"transport": "quic", "switch": "none", "branches": branches, "hubs": ["b0", "b1"]}
+    overlay = {
+        "transport": "quic",
+        "label_bits": 5,
+        "switch": "none",
+        "branches": branches,
+        "hubs": ["b0", "b1"],
+    }
     return Network.model_validate({"name": "bench", "overlay": overlay, "ports": ports})
 
 
