@@ -24,7 +24,7 @@ use crate::records::Records;
 const EXAMPLES: &str = "\
 Examples:
   hawserd flows trace.pcap > flows.csv               a line a flow, with flowtbag's features
-  hawserd flows trace.pcapng --records all           also early records and windows of 2 s
+  hawserd flows trace.pcapng --records all           also early records and windows of 2 s, as a sensor has them
   hawserd flows trace.pcap --model tree.json -o f.csv   with the probability that each is malicious
 ";
 
@@ -40,6 +40,10 @@ pub struct Args {
     /// Records to write
     #[arg(long, value_enum, default_value = "last")]
     records: Which,
+    /// Age at which a flow of few packets has its early record, milliseconds; 0: it has none. Give that of the
+    /// sensors (`early_ms`, 50 by default) whose records a model is to judge
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(..=3_600_000))]
+    early_ms: u64,
     /// Flows held at once; more evict others
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     capacity: u32,
@@ -53,7 +57,7 @@ pub struct Args {
 enum Which {
     /// The last one of each flow
     Last,
-    /// Also those after 8, 16 and 32 packets, and of each window of 2 s
+    /// Also those after 8, 16 and 32 packets, at an age of `--early-ms`, and of each window of 2 s
     All,
 }
 
@@ -89,6 +93,7 @@ fn model(path: &Path) -> Result<Model, config::Error> {
 fn write<W: Write>(args: &Args, mut records: Records<W>) -> Result<(), Failure> {
     let mut table = FlowTable::new(Settings {
         capacity: args.capacity,
+        early_after: args.early_ms * 1000,
         seed: seed().context("randomness")?,
         ..Settings::default()
     });

@@ -37,3 +37,7 @@ WINDOW_US: Final = 2_000_000
 """Length of a window, microseconds, as published."""
 IDLE_US: Final = 600_000_000
 """Silence that ends a flow, microseconds (flowtbag)."""
+EARLY_US: Final = 50_000
+"""Age at which a flow of few packets has its early record, microseconds."""
+EARLY_PACKETS: Final = 8
+"""Packets after which it has one anyway."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hawser.ids.features import IDLE_US, WINDOW_US
+from hawser.ids.features import EARLY_PACKETS, EARLY_US, IDLE_US, WINDOW_US
 from hawser.ids.records import Bools, Floats, Integers, Records
 
 _T = TypeVar("_T", bound=np.generic)
@@ -34,7 +34,7 @@ class Flows:
     """(n,) Bytes of the flow until each record's end."""
     decided_us: Integers
     """(n,) When a detector can know each record: windows end 2 s after they began, idle flows
-    after 600 s of silence."""
+    after 600 s of silence, and flows of few packets are old enough after 50 ms."""
 
     def __len__(self) -> int:
         return len(self.first_row)
@@ -93,6 +93,10 @@ def _reduced(function: np.ufunc, values: NDArray[_T], starts: Integers) -> NDArr
 def _decided(records: Records, first: Integers, last: Integers) -> Integers:
     is_idle = pc.equal(records.rows["reason"], "idle").to_numpy()
     decided = np.where(records.is_window(), np.maximum(last, first + WINDOW_US), last)
+    packets = records.column("total_fpackets") + records.column("total_bpackets")
+    is_early = pc.equal(records.rows["reason"], "early").to_numpy()
+    is_by_age = is_early & (packets < EARLY_PACKETS)
+    decided = np.where(is_by_age, np.maximum(last, first + EARLY_US), decided)
     return np.where(is_idle, last + IDLE_US, decided).astype(np.int64)
 
 

@@ -52,6 +52,14 @@ def test_a_record_is_known_when_its_window_or_silence_ends() -> None:
     assert flows.decided_us.tolist() == [S, 2 * S, 5 * S, 5 * S, 609 * S]
 
 
+def test_a_flow_of_few_packets_is_old_enough_after_50_ms() -> None:
+    early = [
+        record(srcport=port, reason="early", last_us=100, total_fpackets=packets)
+        for port, packets in ((1, 2.0), (2, 8.0))
+    ]
+    assert group(table(*early)).decided_us.tolist() == [50_000, 100]
+
+
 @given(st.permutations(range(5)))
 def test_the_order_of_records_does_not_matter(order: list[int]) -> None:
     found, expected = group(one_tuple().take(np.array(order))), group(one_tuple())
