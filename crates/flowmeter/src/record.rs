@@ -63,3 +63,13 @@ pub struct Record {
     /// Values in the order of [`NAMES`](crate::features::NAMES).
     pub features: Features,
 }
+
+impl Record {
+    /// Packets that the features cover: forward, and backward.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // they are counts
+    pub fn packets(&self) -> [u64; 2] {
+        let [forward, _, backward, ..] = self.features;
+        [forward as u64, backward as u64]
+    }
+}

@@ -121,6 +121,15 @@ class BlockScope(StrEnum):
     """All packets from its source."""
 
 
+class Evidence(Model):
+    """Malicious flows after which their source or pair is blocked; one may be a false alarm."""
+
+    flows: Annotated[int, Field(ge=1, le=100)] = 5
+    """Different flows; until then each is blocked alone."""
+    within: Duration = Duration(10)
+    """Time in which they are found, 1 s to 1 h."""
+
+
 class Detection(Model):
     """How an intrusion detection sensor judges flows, and what it does about malicious ones."""
 
@@ -132,8 +141,10 @@ class Detection(Model):
     are only reported."""
     scope: BlockScope = BlockScope.SOURCE
     """What a block covers."""
+    evidence: Evidence = Evidence()
+    """What a block of more than a flow needs."""
     lifetime: Duration = Duration(300)
-    """Time for which a block holds, renewed while the attack goes on."""
+    """Time for which a block holds, renewed while a flood goes on."""
     per_minute: Annotated[int, Field(ge=0, le=6000)] = 60
     """Blocks in a minute at most."""
     allow: Annotated[tuple[IPv4Network, ...], Field(max_length=65_536)] = ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -93,20 +93,30 @@ class Sensed:
 
         return namespace.inside(self.chain.namespace(label), bound)
 
-    def flood(self) -> dict[str, Any]:
-        """Send datagrams that nobody answers, until they are blocked; gives the block."""
-        with self.udp("client", ATTACKER, 5555) as attacker:
+    def flood(self, port: int = 5555) -> dict[str, Any]:
+        """Send datagrams that nobody answers, until a new block is in force; gives the block."""
+        known = {each["id"] for each in self.blocks()}
+        found: list[dict[str, Any]] = []
 
-            def blocked() -> bool:
+        def blocked() -> bool:
+            new = (each for each in self.blocks() if each["id"] not in known)
+            found.extend(each for each in new if each["state"] == "in_force")
+            return bool(found)
+
+        self.attack(port, blocked, "the flood is blocked")
+        return found[0]
+
+    def attack(self, port: int, done: Callable[[], bool], what: str) -> None:
+        """Send datagrams that nobody answers, until something is so."""
+        with self.udp("client", ATTACKER, port) as attacker:
+
+            def is_done() -> bool:
                 for _ in range(20):
                     attacker.sendto(bytes(64), (SERVER, DISCARD))
-                return self.in_force() is not None
+                return done()
 
             with self.udp("server", SERVER, DISCARD):
-                until(blocked, "the flood is blocked")
-        found = self.in_force()
-        assert found is not None
-        return found
+                until(is_done, what)
 
     def attack_passes(self) -> bool:
         """Whether a datagram of the attacker reaches the server."""
@@ -148,7 +158,12 @@ class Sensed:
             "token_file": str(folder / "token"),
             "tls": trust,
         }
-        settings = {"firewalls": [firewall], "blocks_file": str(folder / "blocks.json"), **verdicts}
+        settings = {
+            "firewalls": [firewall],
+            "blocks_file": str(folder / "blocks.json"),
+            "evidence": {"flows": 1},
+            **verdicts,
+        }
         ids = {
             "model": str(self.model),
             "records": {"folder": str(self.records)},

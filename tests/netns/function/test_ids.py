@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from lab.function import model
-from lab.function.sensed import ATTACKER, BENIGN, files, sensed
+from lab.function.sensed import ATTACKER, BENIGN, DISCARD, files, sensed
 from lab.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.root
@@ -36,6 +36,34 @@ def test_a_flood_is_blocked_and_explained_and_benign_packets_pass() -> None:
         until(chain.has_counted_all, "every packet is in a flow")
         assert chain.status()["packets"]["lost"] == 0
         assert chain.sensor.counters()["served"]["packets"] > 0
+
+
+def test_a_malicious_flow_is_blocked_alone_and_several_with_their_source() -> None:
+    with sensed(model.UNANSWERED, evidence={"flows": 3, "within_s": 60}) as chain:
+        for port in (5001, 5002):
+            target = chain.flood(port)["target"]
+            assert (target["source_port"], target["destination_port"]) == (port, DISCARD)
+            assert chain.attack_passes(), "from another port"
+        block = chain.flood(5003)
+        assert block["target"] == dict.fromkeys(target, None) | {"source": ATTACKER}
+        assert block["why"]["flows"] == 3
+        assert not chain.attack_passes()
+        assert chain.chain.answered(20) == 20
+
+
+def test_a_block_lasts_as_long_as_its_flood() -> None:
+    with sensed(model.UNANSWERED, lifetime_s=4) as chain:
+        block = chain.flood()
+
+        def renewed() -> bool:
+            return any(each["renewals"] >= 2 for each in chain.blocks())
+
+        chain.attack(5555, renewed, "the block is renewed")
+        (rule,) = chain.rules()
+        assert rule["id"] == block["id"]
+        assert chain.status()["verdicts"]["renewed"] >= 2
+        until(lambda: not chain.rules(), "the rule has ended")
+        until(chain.attack_passes, "packets pass again")
 
 
 def test_a_scan_is_blocked() -> None:

@@ -58,6 +58,9 @@ def test_a_sensor_has_its_model_and_tells_all_instances_of_the_firewall() -> Non
     assert [each["tls"]["name"] for each in verdicts["firewalls"]] == ["fw-1", "fw-2"]
     assert (verdicts["scope"], verdicts["lifetime_s"]) == ("pair", 60)
     assert (verdicts["allow"], verdicts["dry_run"]) == (["10.255.0.0/29"], False)
+    assert "evidence" not in verdicts
+    more = with_(WORKFLOW, "functions.sensor.detection.evidence", {"flows": 8, "within": "1 min"})
+    assert _ids(more)["verdicts"]["evidence"] == {"flows": 8, "within_s": 60}
 
 
 def test_sensor_and_firewall_reach_each_other() -> None:
@@ -98,6 +101,10 @@ def test_what_a_sensor_lacks_is_said_at_its_place() -> None:
         ({"sensor__detection__firewall": "wall"}, f"{place}.firewall: found 'wall'"),
         ({"fw__rest": None}, f"{place}.firewall: found fw, which has no rest"),
         ({"sensor__detection__model": None}, f"{place}.firewall: found a firewall without a model"),
+        (
+            {"sensor__detection__evidence": {"within": "500 ms"}},
+            f"{place}.evidence.within: found '500 ms', expected 1 s to",
+        ),
         ({"sensor__kind": "forwarder"}, "functions.sensor.detection: found detection, but only a"),
     ):
         assert message in said(**changed)

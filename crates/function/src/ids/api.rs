@@ -143,13 +143,15 @@ async fn take(State(served): Shared, Json(new): Json<Value>) -> Result<Response,
         return Err(Error::from(Invalid { errors: vec![error] }).into());
     }
     let finding = Finding { target, flow, first_us: now_us() };
-    let why =
-        Why { by, score, threshold: None, reason: None, branch: Vec::new(), features: Map::new() };
-    let said = match served.verdicts()?.judge(|_| finding, || why) {
+    let (threshold, reason, branch, features) = (None, None, Vec::new(), Map::new());
+    let why = || Why { by, score, threshold, reason, branch, features, flows: 0 };
+    let said = match served.verdicts()?.judge(&finding, why) {
         Decision::Block(id) => {
             return Ok((StatusCode::CREATED, Json(json!({ "block": id }))).into_response());
         }
-        Decision::Renew(_) | Decision::Known => return Ok(StatusCode::OK.into_response()),
+        Decision::Renew(_) | Decision::Known | Decision::Noted => {
+            return Ok(StatusCode::OK.into_response());
+        }
         Decision::Allowed => "the source is on the allow list",
         Decision::Pardoned => "an operator has taken such a block back",
         Decision::Limited => "too many verdicts in a minute",

@@ -76,6 +76,9 @@ pub(crate) struct Why {
     pub(crate) branch: Vec<Comparison>,
     /// All features of the flow, by name.
     pub(crate) features: serde_json::Map<String, Value>,
+    /// Different malicious flows of the source or pair that led to it, this one included.
+    #[serde(default)]
+    pub(crate) flows: u32,
 }
 
 /// A comparison of a tree.
@@ -105,6 +108,34 @@ pub(crate) enum State {
     DryRun,
 }
 
+/// Packets a second, over one period after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rate {
+    since_us: u64,
+    packets: u64,
+}
+
+impl Rate {
+    /// Counts packets. Gives the rate if this ends a period, of this length at least; the first one begins at `begin_us`.
+    pub(crate) fn add(
+        &mut self,
+        begin_us: u64,
+        now_us: u64,
+        packets: u64,
+        period_us: u64,
+    ) -> Option<u64> {
+        self.since_us = self.since_us.max(begin_us);
+        self.packets = self.packets.saturating_add(packets);
+        let time_us = now_us.saturating_sub(self.since_us);
+        if time_us < period_us.max(1) {
+            return None;
+        }
+        let rate = self.packets.saturating_mul(1_000_000) / time_us;
+        *self = Self { since_us: now_us, packets: 0 };
+        Some(rate)
+    }
+}
+
 /// A block. Times are microseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Block {
@@ -126,6 +157,9 @@ pub(crate) struct Block {
     pub(crate) expires_us: u64,
     /// How often it was renewed, since the attack went on.
     pub(crate) renewals: u32,
+    /// What still comes against it.
+    #[serde(skip)]
+    pub(crate) rate: Rate,
     /// The last problem with a firewall.
     pub(crate) error: Option<String>,
     /// Why it is there.

@@ -109,10 +109,17 @@ pub(crate) struct Verdicts {
     /// What is blocked.
     #[serde(default)]
     pub(crate) scope: Scope,
-    /// Time for which a block holds, seconds. It is renewed while the attack goes on.
+    /// What a block of more than a flow needs.
+    #[serde(default)]
+    pub(crate) evidence: Evidence,
+    /// Time for which a block holds, seconds. It is renewed while packets of what it covers come at `renew_rate`.
     #[serde(default = "lifetime_s")]
     #[schemars(range(min = 2, max = 604_800))]
     pub(crate) lifetime_s: u32,
+    /// Packets a second of what is blocked, as the sensor sees them, from which on its block is renewed.
+    #[serde(default = "renew_rate")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) renew_rate: u32,
     /// Blocks and renewals in a minute at most; further verdicts are counted and have no effect.
     #[serde(default = "per_minute")]
     #[schemars(range(max = 6000))]
@@ -134,6 +141,12 @@ fn lifetime_s() -> u32 {
     300
 }
 
+/// Those who try to connect in vain stay below: Linux sends five SYNs in 15 s, so that 60 attempts at the same
+/// time make 20 packets a second. The floods and scans of the lab send 500.
+fn renew_rate() -> u32 {
+    20
+}
+
 fn per_minute() -> u32 {
     60
 }
@@ -142,16 +155,35 @@ fn blocks_max() -> u32 {
     4096
 }
 
+/// With `scope: source` or `pair`: how many malicious flows lead to a block of more than these flows. One alone may be
+/// a false alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Evidence {
+    /// Different flows of the source or pair; until then each is blocked alone, and at 1 none is.
+    #[schemars(range(min = 1, max = 100))]
+    pub(crate) flows: u32,
+    /// Time within which they are found, seconds.
+    #[schemars(range(min = 1, max = 3600))]
+    pub(crate) within_s: u32,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        Self { flows: 5, within_s: 10 }
+    }
+}
+
 /// What a block covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
     /// The flow alone.
     Flow,
-    /// All packets from the flow's source to its destination.
+    /// All packets from the flow's source to its destination, after enough `evidence`.
     Pair,
-    /// All packets from the flow's source. A TCP connection met in mid-stream, whose source may be the server, is
-    /// blocked alone nevertheless.
+    /// All packets from the flow's source, after enough `evidence`. A TCP connection met in mid-stream, whose source may
+    /// be the server, is blocked alone nevertheless.
     #[default]
     Source,
 }

@@ -21,7 +21,7 @@ use super::{
     client::{Client, Order, Outcome},
     clock::now_us,
     document,
-    policy::{Decision, Finding, Policy},
+    policy::{Accusation, Decision, Finding, Heard, Policy},
     random::random,
 };
 
@@ -45,6 +45,7 @@ struct Counters {
     blocked: AtomicU64,
     renewed: AtomicU64,
     known: AtomicU64,
+    noted: AtomicU64,
     allowed: AtomicU64,
     pardoned: AtomicU64,
     limited: AtomicU64,
@@ -63,10 +64,12 @@ pub(crate) struct Report {
     blocks: u64,
     /// Verdicts that made a block.
     blocked: u64,
-    /// Verdicts that made one last longer.
+    /// Blocks that last longer, as packets of what they cover still come.
     renewed: u64,
-    /// Verdicts on what is blocked already.
+    /// Verdicts on what is blocked already, or was while its packets came.
     known: u64,
+    /// Verdicts on flows that are over, which speak against their source alone.
+    noted: u64,
     /// Verdicts on sources on the allow list: without effect.
     allowed: u64,
     /// Verdicts on what an operator took back: without effect.
@@ -147,22 +150,34 @@ impl Verdicts {
         })
     }
 
-    /// Takes a verdict. `target`: from the scope of blocks.
-    pub(crate) fn judge(
-        &self,
-        finding: impl FnOnce(&Policy) -> Finding,
-        why: impl FnOnce() -> Why,
-    ) -> Decision {
-        let decision = {
-            let mut policy = self.policy();
-            let finding = finding(&policy);
-            policy.decide(now_us(), &finding, why)
-        };
+    /// Takes a malicious flow.
+    pub(crate) fn accuse(&self, accused: Accusation, why: impl FnOnce() -> Why) -> Decision {
+        let decision = self.policy().accuse(now_us(), accused, why);
+        self.follow(decision)
+    }
+
+    /// Takes the verdict of another program.
+    pub(crate) fn judge(&self, finding: &Finding, why: impl FnOnce() -> Why) -> Decision {
+        let decision = self.policy().decide(now_us(), finding, why);
+        self.follow(decision)
+    }
+
+    /// Takes packets of a flow: many of what is blocked keep it blocked.
+    pub(crate) fn hear(&self, heard: &Heard) {
+        let renewed = self.policy().hear(now_us(), heard);
+        for id in renewed {
+            self.follow(Decision::Renew(id));
+        }
+    }
+
+    /// Counts a decision, and tells the firewalls.
+    fn follow(&self, decision: Decision) -> Decision {
         let counters = &self.counters;
         let counter = match decision {
             Decision::Block(_) => &counters.blocked,
             Decision::Renew(_) => &counters.renewed,
             Decision::Known => &counters.known,
+            Decision::Noted => &counters.noted,
             Decision::Allowed => &counters.allowed,
             Decision::Pardoned => &counters.pardoned,
             Decision::Limited => &counters.limited,
@@ -206,6 +221,7 @@ impl Verdicts {
             blocked: count(&counters.blocked),
             renewed: count(&counters.renewed),
             known: count(&counters.known),
+            noted: count(&counters.noted),
             allowed: count(&counters.allowed),
             pardoned: count(&counters.pardoned),
             limited: count(&counters.limited),

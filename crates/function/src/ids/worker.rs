@@ -11,15 +11,15 @@ use std::{
 };
 
 use hawser_bpf::nsh::{Observation, Observations};
-use hawser_flowmeter::{FlowTable, Packet, Record, Tuple, features::NAMES};
+use hawser_flowmeter::{FlowTable, Packet, Reason, Record, Tuple, features::NAMES};
 
 use super::{
-    block::{Comparison, Target, Why},
+    block::{Comparison, Why},
     clock::Clock,
     entry::Entry,
     log::Log,
     models::{Models, Named},
-    policy::Finding,
+    policy::{Accusation, Heard},
     verdicts::Verdicts,
 };
 
@@ -103,6 +103,9 @@ impl Sink {
         let score = named.map(|named| named.model.score(&record.features));
         self.counters.records.fetch_add(1, Ordering::Relaxed);
         let flow = record.number * self.shared.workers + self.number;
+        if record.reason == Reason::Window {
+            self.hear(record);
+        }
         if let (Some(named), Some(score)) = (named, score)
             && score >= named.model.threshold()
         {
@@ -115,16 +118,24 @@ impl Sink {
         }
     }
 
+    /// Tells of the packets in a window. A flow that ended in it is left out; floods do not end.
+    fn hear(&self, record: &Record) {
+        let Some(verdicts) = &self.shared.verdicts else { return };
+        let packets = record.packets();
+        verdicts.hear(&Heard { tuple: record.tuple, packets, first_us: record.first });
+    }
+
     fn accuse(&self, record: &Record, named: &Named, score: f64, flow: u64) {
         let Some(verdicts) = &self.shared.verdicts else { return };
-        let decision = verdicts.judge(
-            |policy| Finding {
-                target: Target::of(&record.tuple, policy.scope(record.is_begun)),
-                flow: Entry::id(self.shared.run, flow),
-                first_us: record.first,
-            },
-            || why(record, named, score),
-        );
+        let accused = Accusation {
+            tuple: record.tuple,
+            is_begun: record.is_begun,
+            is_over: matches!(record.reason, Reason::Closed | Reason::Idle | Reason::Ended),
+            number: flow,
+            flow: Entry::id(self.shared.run, flow),
+            first_us: record.first,
+        };
+        let decision = verdicts.accuse(accused, || why(record, named, score));
         tracing::debug!(?decision, source = %record.tuple.source, score, "a malicious flow");
     }
 
@@ -160,6 +171,7 @@ fn why(record: &Record, named: &Named, score: f64) -> Why {
             })
             .collect(),
         features: features.map(|(name, value)| ((*name).into(), value.into())).collect(),
+        flows: 1,
     }
 }
 

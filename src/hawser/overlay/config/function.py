@@ -272,6 +272,13 @@ class RestClient(Part):
     tls: Annotated[Trust | None, OMIT_NONE] = None
 
 
+class Evidence(Part):
+    """Malicious flows after which more than these is blocked."""
+
+    flows: int = 5
+    within_s: int = 10
+
+
 class Verdicts(Part):
     """What is done with malicious flows."""
 
@@ -279,7 +286,10 @@ class Verdicts(Part):
     blocks_file: Place
     """Blocks, which the sensor stores across restarts."""
     scope: BlockScope = BlockScope.SOURCE
+    evidence: Annotated[Evidence, omit(Evidence())] = Evidence()
     lifetime_s: int = 300
+    renew_rate: Annotated[int, omit(20)] = 20
+    """Packets a second of what is blocked from which on its block is renewed."""
     per_minute: int = 60
     blocks_max: int = 4096
     allow: tuple[str, ...] = ()

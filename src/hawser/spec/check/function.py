@@ -10,6 +10,7 @@ from hawser.spec.check.match import match
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
 from hawser.spec.topology import Topology, node_ports
+from hawser.spec.units import Duration
 from hawser.spec.validate import Issue
 
 _OF = MappingProxyType(
@@ -29,6 +30,10 @@ _OF = MappingProxyType(
 """The kind that has a field."""
 
 
+_SHORTEST, _LONGEST = Duration(1), Duration(3600)
+"""Times in which evidence is found."""
+
+
 def own(loc: Loc, function: Function) -> Iterator[Issue]:
     """Check a function's fields against its kind."""
     for number, rule in enumerate(function.rules):
@@ -39,6 +44,10 @@ def own(loc: Loc, function: Function) -> Iterator[Issue]:
             yield Issue((*loc, field), message, key=True)
     if function.kind is FunctionKind.PROXY and not function.command and not function.setup:
         yield Issue((*loc, "kind"), "found proxy without command and setup, expected one of them")
+    within = function.detection.evidence.within if function.detection else _SHORTEST
+    if not _SHORTEST <= within <= _LONGEST:
+        message = f"found {str(within)!r}, expected {_SHORTEST} to {_LONGEST}"
+        yield Issue((*loc, "detection", "evidence", "within"), message)
     for number, command in enumerate(function.setup):
         if not command:
             yield Issue((*loc, "setup", number), "found no command")

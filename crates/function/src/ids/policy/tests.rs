@@ -5,6 +5,8 @@ use serde_json::Map;
 
 use super::*;
 
+mod accused;
+
 const LIFETIME_US: u64 = 10 * SECOND_US;
 
 fn settings() -> Verdicts {
@@ -30,7 +32,8 @@ fn finding(source: &str) -> Finding {
 
 fn why() -> Why {
     let (score, threshold, reason) = (Some(0.9), Some(0.5), None);
-    Why { by: "m 1".into(), score, threshold, reason, branch: Vec::new(), features: Map::new() }
+    let (branch, features) = (Vec::new(), Map::new());
+    Why { by: "m 1".into(), score, threshold, reason, branch, features, flows: 1 }
 }
 
 fn decide(policy: &mut Policy, now_us: u64, source: &str) -> Decision {
@@ -53,7 +56,7 @@ fn no_verdict_overrides_the_allow_list() {
 }
 
 #[test]
-fn an_attack_that_goes_on_renews_its_block() {
+fn a_verdict_of_another_program_renews_its_block() {
     let mut policy = policy();
     let id = block(decide(&mut policy, 0, "192.0.2.8"));
     assert_eq!(decide(&mut policy, LIFETIME_US / 2 - 1, "192.0.2.8"), Decision::Known);

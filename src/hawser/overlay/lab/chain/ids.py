@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from hawser.overlay.config.function import (
+    Evidence,
     Ids,
     IdsConfig,
     Port,
@@ -59,6 +60,9 @@ def _verdicts(layout: Layout, name: str, detection: Detection) -> Verdicts:
         firewalls=firewalls,
         blocks_file=PurePosixPath(f"{name}.blocks.json"),
         scope=detection.scope,
+        evidence=Evidence(
+            flows=detection.evidence.flows, within_s=round(detection.evidence.within)
+        ),
         lifetime_s=max(2, round(detection.lifetime)),
         per_minute=detection.per_minute,
         allow=tuple(str(network) for network in detection.allow),
