@@ -88,6 +88,7 @@ IDS: Mapping[str, Sequence[str]] = {
     "evaluate": (
         "hawser ids evaluate flows.csv --labels labels.csv --model tree.json",
         "hawser ids evaluate flows.csv --labels labels.csv --model tree.json --unseen --json",
+        "hawser ids evaluate flows.csv --labels labels.csv --model tree.json --replay",
     ),
     "explain": (
         "hawser ids explain flows.csv --model tree.json",

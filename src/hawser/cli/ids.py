@@ -18,6 +18,7 @@ from hawser.ids.choice import Kind, Weigh
 if TYPE_CHECKING:
     from hawser.ids.evaluate import Evaluation, Group
     from hawser.ids.explain import Explanation
+    from hawser.ids.replay import Replayed
     from hawser.ids.table import Model
     from hawser.ids.train import Labelled, Trained
 
@@ -143,6 +144,10 @@ def evaluate(
         bool,
         typer.Option("--unseen", help="Leave out the flows that the model drew for its training."),
     ] = False,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay", help="Also say what sensors would have blocked, by policy."),
+    ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Judge a model by labelled records: by flow, by volume, in time, and by attack.
@@ -152,17 +157,24 @@ def evaluate(
     """
     _need()
     from hawser.ids.evaluate import evaluate as judge
+    from hawser.ids.replay import replay as replay_all
     from hawser.ids.table import read
 
     chosen = read(model)
     found, _ = _labelled(records, labels)
     if unseen:
         found = _unseen(found, chosen)
-    result = judge(found, chosen, threshold)
+    if threshold is not None:
+        chosen = chosen.with_(threshold=threshold)
+    result = judge(found, chosen)
+    replayed = replay_all(found, chosen) if replay else []
     if as_json:
-        output.document(_evaluation(result))
+        document = _evaluation(result)
+        output.document(document | {"replay": list(map(asdict, replayed))} if replay else document)
         return
     _show_evaluation(result)
+    if replay:
+        _show_replay(replayed)
 
 
 @app.command("explain")
@@ -334,7 +346,7 @@ def _show_training(trained: Trained) -> None:
     output.show(output.table(("kept out", "loss of a tree that saw it "), kept_out))
 
 
-def _evaluation(result: Evaluation) -> Mapping[str, Any]:
+def _evaluation(result: Evaluation) -> dict[str, Any]:
     return {
         "all": _group(result.all),
         "short": _group(result.short),
@@ -377,6 +389,23 @@ def _show_evaluation(result: Evaluation) -> None:
         )
     if result.unlabelled:
         output.say(f"{result.unlabelled} flows without a label were left out.")
+
+
+def _show_replay(replayed: Sequence[Replayed]) -> None:
+    titles = (
+        *("flows ", "within s ", "benign blocked ", "sources of them ", "malicious blocked "),
+        *("% ", "their volume % "),
+    )
+    rows = [
+        (
+            *(str(one.policy.flows), f"{one.policy.within_s:g}"),
+            *(str(one.benign_blocked), str(one.sources_blocked), str(one.malicious_blocked)),
+            _percent(one.malicious_blocked / one.malicious if one.malicious else None),
+            _percent(one.malicious_volume_blocked),
+        )
+        for one in replayed
+    ]
+    output.show(output.table(titles, rows))
 
 
 def _counts(group: Group) -> Sequence[str]:
