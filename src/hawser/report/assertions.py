@@ -11,7 +11,7 @@ from statistics import StatisticsError, correlation, geometric_mean
 from hawser.report.collect import covers
 from hawser.report.model import Checked, Outcome, Row
 from hawser.report.words import count, number
-from hawser.spec.metric import names
+from hawser.spec.metric import ATTACKS, names
 from hawser.spec.workflow import LINE_FROM, Assertion, Labels, Undecided, Workflow
 from hawser.stats import Bounds, BoundsCheck, Verdict, check_bounds, decide
 from hawser.stats.verdict import FEWEST, MEAN_FROM
@@ -102,6 +102,7 @@ def _questions(wanted: Assertion, workflow: Workflow, made: Sequence[Row]) -> It
         if row.metric in names(wanted.metric)
         and wanted.measurement in (None, row.measurement)
         and covers(wanted.variant, row.variant)
+        and not (row.metric in ATTACKS and row.subject)  # it is about all attacks together
     ]
     single = [_single(wanted, row, made) for row in concerned]
     axis = wanted.across or wanted.linear_in

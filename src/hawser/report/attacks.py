@@ -18,6 +18,8 @@ _MATRIX = {
     "benign_blocked": "benign blocked",
     "benign_passed": "benign passed",
     "accuracy": "right, %",
+    "benign_flows_blocked": "of benign flows, %",
+    "malicious_flows_blocked": "of malicious flows, %",
     "malicious_volume_blocked": "malicious volume blocked, %",
 }
 _BY_ATTACK = {

@@ -40,6 +40,10 @@ class AttackKind(StrEnum):
     """Files sent out in small pieces over HTTP: curl."""
 
 
+FLOODS = (AttackKind.SYN_FLOOD, AttackKind.UDP_FLOOD, AttackKind.ICMP_FLOOD)
+"""Volumetric attacks."""
+
+
 class Application(StrEnum):
     """A kind of benign traffic; the value is the `detail` of its rows in label files."""
 
@@ -62,8 +66,8 @@ class Passed(Model):
     """Two captures with between them what may block attacks.
 
     Gives `malicious_blocked`, `malicious_passed`, `benign_blocked`, `benign_passed` (flows),
-    `accuracy`, `malicious_volume_blocked`, `late_volume_blocked` (%), `time_to_block` and
-    `time_to_block_p99` (ms).
+    `accuracy`, `malicious_flows_blocked`, `benign_flows_blocked`, `malicious_volume_blocked`,
+    `late_volume_blocked`, `flood_volume_blocked` (%), `time_to_block` and `time_to_block_p99` (ms).
     """
 
     before: Name

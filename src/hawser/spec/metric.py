@@ -107,10 +107,13 @@ ATTACKS = {
     "accuracy": "%",
     "benign_blocked": "flows",
     "benign_passed": "flows",
+    "benign_flows_blocked": "%",
     "malicious_blocked": "flows",
     "malicious_passed": "flows",
+    "malicious_flows_blocked": "%",
     "malicious_volume_blocked": "%",
     "late_volume_blocked": "%",
+    "flood_volume_blocked": "%",
     "time_to_block": "ms",
     "time_to_block_p99": "ms",
 }

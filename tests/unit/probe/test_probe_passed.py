@@ -63,7 +63,9 @@ def test_the_confusion_matrix_and_volumes() -> None:
     assert (values["", "malicious_blocked"], values["", "malicious_passed"]) == (1, 1)
     assert (values["", "benign_blocked"], values["", "benign_passed"]) == (0, 1)
     assert values["", "accuracy"] == pytest.approx(200 / 3)
+    assert (values["", "malicious_flows_blocked"], values["", "benign_flows_blocked"]) == (50, 0)
     assert values["", "malicious_volume_blocked"] == pytest.approx(100 * 45 / 70)
+    assert values["", "flood_volume_blocked"] == 100
     assert values["attack:udp-flood", "late_volume_blocked"] == 100
     assert values["", "time_to_block"] == pytest.approx(1400)
     assert values["flows:short", "malicious_passed"] == 1
@@ -73,6 +75,7 @@ def test_the_confusion_matrix_and_volumes() -> None:
 def test_a_benign_flow_that_is_blocked_counts_against_accuracy() -> None:
     values = found(flow(10, 5, OTHER), flow(10, 4, OTHER))
     assert (values["", "benign_blocked"], values["", "accuracy"]) == (1, 0)
+    assert values["", "benign_flows_blocked"] == 100
 
 
 def test_what_passes_late_is_told() -> None:
@@ -141,6 +144,13 @@ def test_a_full_capture_is_refused(tmp_path: Path) -> None:
         compared(scenario, tmp_path)
     (tmp_path / "capture-one.pcap").write_bytes(pcap(flow(10, 30)))
     assert {row.metric: row.value for row in compared(scenario, tmp_path)}["accuracy"] == 0
+    said = tmp_path / "capture-two.txt"
+    said.write_text("36 packets received by filter\n0 packets dropped by kernel\n")
+    assert compared(scenario, tmp_path)
+    said.write_text("36 packets received by filter\n6 packets dropped by kernel\n")
+    with pytest.raises(ProbeError, match="two lacks 6 packets"):
+        compared(scenario, tmp_path)
+    said.unlink()
     (tmp_path / "capture-one.pcap").write_bytes(b"")
     with pytest.raises(ProbeError, match="found no header"):
         compared(scenario, tmp_path)

@@ -50,7 +50,7 @@ def test_the_confusion_matrix_stands_beside_the_published_one(report: Report) ->
     assert len(table.rows) == len(report.workflow.variants) + 1
     assert table.rows[0][table.names :][:5] == ("430", "9", "1", "1000", "99.5")
     assert table.rows[-1][0] == "published (table I)"
-    assert table.rows[-1][table.names :] == ("", "", "", "", "72.7", "")
+    assert table.rows[-1][table.names :] == ("", "", "", "", "72.7", "", "", "")
     assert len({len(row) for row in (table.columns, *table.rows)}) == 1
 
 

@@ -7,6 +7,7 @@ not counted: where XDP programs hand them to the kernel it may merge several (GR
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Final
 from hawser.probe.attacks.packets import CaptureError, Packet, Way, packets
 from hawser.probe.attacks.recorder import FILE, MEASUREMENT
 from hawser.probe.base import ProbeError
+from hawser.spec.attack import FLOODS
 from hawser.spec.capture import Capture
 from hawser.spec.workflow import Scenario
 from hawser.store import labels
@@ -32,6 +34,8 @@ _NEVER: Final = 2**63 - 1
 _LARGEST_PACKET: Final = 65_535 + 18
 _HEADERS: Final = 24 + 16
 """Bytes of a file's and a packet's header (pcap-savefile(5))."""
+_DROPPED: Final = re.compile(r"^(\d+) packets? dropped by kernel", re.MULTILINE)
+"""Of what tcpdump says at its end."""
 
 
 @dataclass
@@ -146,7 +150,9 @@ def samples(found: Sequence[Passed]) -> list[Sample]:
         ("", ("accuracy", "%", _share(right, len(found)))),
         ("", ("benign_blocked", "flows", wrong)),
         ("", ("benign_passed", "flows", len(benign) - wrong)),
+        ("", ("benign_flows_blocked", "%", _share(wrong, len(benign)))),
         *(("", row) for row in _rows(malicious)),
+        *(("", row) for row in _floods(malicious)),
         *(("flows:short", row) for row in _rows([each for each in malicious if each.short])),
     ]
     for name in sorted({each.label for each in malicious}):
@@ -162,18 +168,27 @@ def _rows(malicious: Sequence[Passed]) -> Iterator[_Row]:
     blocked = sum(each.blocked for each in malicious)
     yield "malicious_blocked", "flows", blocked
     yield "malicious_passed", "flows", len(malicious) - blocked
+    yield "malicious_flows_blocked", "%", _share(blocked, len(malicious))
     sent = sum(each.sent for each in malicious)
     if sent:
         through = sum(each.got_through for each in malicious)
         yield "malicious_volume_blocked", "%", _share(sent - through, sent)
-    late = sum(each.late_sent for each in malicious)
-    if late:
-        through = sum(each.late_through for each in malicious)
-        yield "late_volume_blocked", "%", _share(late - through, late)
+    yield from _late("late_volume_blocked", malicious)
     times = sorted(each.block_us / 1000 for each in malicious if each.block_us is not None)
     if times:
         yield "time_to_block", "ms", median(times)
         yield "time_to_block_p99", "ms", times[min(len(times) - 1, int(0.99 * len(times)))]
+
+
+def _floods(malicious: Sequence[Passed]) -> Iterator[_Row]:
+    yield from _late("flood_volume_blocked", [each for each in malicious if each.label in FLOODS])
+
+
+def _late(metric: str, malicious: Sequence[Passed]) -> Iterator[_Row]:
+    late = sum(each.late_sent for each in malicious)
+    if late:
+        through = sum(each.late_through for each in malicious)
+        yield metric, "%", _share(late - through, late)
 
 
 def _share(part: float, whole: float) -> float:
@@ -201,4 +216,8 @@ def _whole(capture: Capture, name: str, raw: Path) -> bytes:
     content = (raw / f"capture-{name}.pcap").read_bytes()
     if len(content) > int(capture.size) - min(capture.snap, _LARGEST_PACKET) - _HEADERS:
         raise CaptureError(f"{name} is full ({capture.size}), expected room for all packets")
+    said = raw / f"capture-{name}.txt"
+    lost = _DROPPED.search(said.read_text("utf-8")) if said.exists() else None
+    if lost and int(lost[1]):
+        raise CaptureError(f"{name} lacks {lost[1]} packets, expected all: tcpdump was too slow")
     return content
