@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hawser.cli import options, output
 
 if TYPE_CHECKING:
+    from pydantic.main import IncEx
+
     from hawser.engine.plan import Plan, Prepared
     from hawser.engine.source import Source
 
@@ -160,7 +162,13 @@ def _order(planned: Plan) -> str:
     return " | ".join(blocks[:_BLOCKS]) + (" | ..." if len(blocks) > _BLOCKS else "")
 
 
-_SHOWN = {"links", "shapers", "addresses", "chains"}
+_SHOWN: Final[Mapping[str, IncEx | bool]] = {
+    "nodes": {"__all__": {"nat"}},
+    "links": True,
+    "shapers": True,
+    "addresses": True,
+    "chains": True,
+}
 """Parts in which networks differ."""
 
 
@@ -168,7 +176,7 @@ def _networks(planned: Plan) -> dict[str, list[Prepared]]:
     """Variants grouped by network, so that each network is shown once."""
     groups: dict[str, list[Prepared]] = {}
     for prepared in planned.variants:
-        key = prepared.network.model_dump_json(include=_SHOWN)
+        key = prepared.network.model_dump_json(include=dict(_SHOWN))
         groups.setdefault(key, []).append(prepared)
     return {_letter(index): group for index, group in enumerate(groups.values())}
 
@@ -220,7 +228,8 @@ def _nodes(prepared: Prepared) -> Iterator[tuple[str, str, str]]:
             f"{port.name} {' '.join(str(address) for address in port.addresses)}"
             for port in node.interfaces
         )
-        yield node.name, node.role, ", ".join(ports)
+        role = f"nat ({node.nat.mapping})" if node.nat else node.role
+        yield node.name, role, ", ".join(ports)
 
 
 def _shapers(prepared: Prepared) -> Iterator[tuple[str, ...]]:

@@ -20,6 +20,10 @@ class PathStatus(Answer):
     member: int
     state: str
     """`probing`, `up`, `standby`, `degraded` or `down` (docs/design/path-liveness.md)."""
+    reflexive: str | None = None
+    """Address and port at which the peer sees this gateway."""
+    via: str | None = None
+    """Branch through which the path leads, if it does not lead directly to the peer."""
 
     @property
     def answers(self) -> bool:

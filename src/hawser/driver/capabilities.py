@@ -72,6 +72,12 @@ _KERNEL: tuple[_Row, ...] = (
         "apt-get install nftables, and a kernel with nft_tproxy and nft_socket",
     ),
     (
+        "nat",
+        features.nat,
+        "",
+        "apt-get install nftables, and a kernel with nft_masq",
+    ),
+    (
         "openvswitch",
         features.openvswitch,
         "Open vSwitch's datapath in user space",
@@ -166,6 +172,8 @@ def _needs(plan: NetworkPlan) -> Iterator[str]:
         yield "xdp"
     for node in plan.nodes:
         yield from _segment_routing(node)
+    if any(node.nat for node in plan.nodes):
+        yield "nat"
     if "tproxy" in wanted:
         yield "tproxy"
 

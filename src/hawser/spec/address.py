@@ -16,6 +16,9 @@ BOTTLENECKS = IPv4Network("10.254.0.0/16")
 FUNCTIONS = IPv4Network("10.253.0.0/16")
 """Cables between nodes and their service functions, a /30 each."""
 
+NATS = IPv4Network("100.64.0.0/16")
+"""Access links of WAN ports behind a NAT, a /29 each (RFC 6598)."""
+
 SEGMENTS = IPv6Network("5f00::/16")
 """SRv6 segments (RFC 9602), a /48 for each node."""
 
@@ -30,6 +33,7 @@ RESERVED = (
     LINKS,
     BOTTLENECKS,
     FUNCTIONS,
+    NATS,
     IPv4Network("0.0.0.0/8"),
     IPv4Network("127.0.0.0/8"),
     IPv4Network("224.0.0.0/3"),

@@ -24,7 +24,7 @@ from hawser.spec.pair import second_of
 from hawser.spec.policy import Application, ApplicationName, ClassPolicy
 from hawser.spec.port import Port
 from hawser.spec.site import Site, Template
-from hawser.spec.topology import Channel, Internet, Link, Node, PortType, Topology, WanPort
+from hawser.spec.topology import Channel, Internet, Link, Nat, Node, PortType, Topology, WanPort
 from hawser.spec.units import Rate
 
 Interface = Annotated[
@@ -47,6 +47,8 @@ class AccessLine(Model):
     """The router on this line."""
     type: PortType = PortType.INTERNET
     """Where the line leads. Type III traffic leaves by internet ports only."""
+    behind_nat: bool = False
+    """Whether a NAT translates the address, so that nobody can connect to it from outside."""
     rate: Rate | None = None
     """What the line carries from the gateway."""
     download: Rate | None = None
@@ -137,6 +139,7 @@ def topology(network: Network) -> Topology:
     ports = {
         port: WanPort(
             type=line.type,
+            nat=Nat.ENDPOINT_INDEPENDENT if line.behind_nat else None,
             rate=line.rate,
             reverse=Channel(rate=line.download) if line.download else None,
         )

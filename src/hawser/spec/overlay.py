@@ -260,6 +260,9 @@ class Settings(Model):
     hubs: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Branches that all others have a tunnel to. Two others have one only where a path group joins
     them, and do not reach each other otherwise. Default: every pair of branches has a tunnel."""
+    rendezvous: Name | None = None
+    """Branch with the highest number, whose gateway has public addresses: it introduces gateways
+    behind NATs to each other, and relays where no direct path opens. With the `quic` transport."""
     paths: Paths = Paths.MANUAL
     """Who chooses the member paths of pairs of branches without path groups; `automatic` with the
     `quic` transport only."""

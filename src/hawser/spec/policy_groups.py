@@ -8,10 +8,11 @@ group of the other class carries it when all of them fail (`otherwise: any`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations, product
+from itertools import combinations
 from typing import Literal
 
 from hawser.spec.access import may_talk
+from hawser.spec.nat import direct_ports
 from hawser.spec.network import Network
 from hawser.spec.overlay import ClassRule, PathGroup, Paths, TrafficType
 from hawser.spec.policy import Application
@@ -62,10 +63,10 @@ def compliant(network: Network, pair: tuple[str, str], traffic: TrafficType) -> 
 
 def direct(network: Network, pair: tuple[str, str]) -> Mapping[str, tuple[Port, Port]]:
     """Give direct paths of two branches with their ports. Leased ports reach only leased ones."""
-    one, other = (network.overlay.branches[name] for name in pair)
+    behind = {port for port, line in network.ports.items() if line.behind_nat}
     found = {
         f"{pair[0]}.{a.name}>{pair[1]}.{b.name}": (a, b)
-        for a, b in product(one.wan_ports, other.wan_ports)
+        for a, b in direct_ports(network.overlay, pair, behind)
         if a in network.ports and b in network.ports
     }
     return {

@@ -98,11 +98,23 @@ class PortType(StrEnum):
     """A leased line, which reaches only other leased ports."""
 
 
+class Nat(StrEnum):
+    """How a NAT maps ports (RFC 4787 section 4.1). From outside, only answers pass."""
+
+    ENDPOINT_INDEPENDENT = "endpoint-independent"
+    """One public port for each address and port behind it, the same one if it is free: the usual
+    home router."""
+    ADDRESS_AND_PORT_DEPENDENT = "address-and-port-dependent"
+    """A random public port for each destination: many a mobile network."""
+
+
 class WanPort(Channel):
     """The internet access of a port. *Forward* is towards the internet (upload)."""
 
     type: PortType = PortType.INTERNET
     """What it is connected to. Type III traffic leaves only by internet ports."""
+    nat: Nat | None = None
+    """NAT between the port, which then has a private address, and the internet. Default: none."""
     reverse: Channel | None = None
     """Different values for the direction towards the port (download)."""
     mtu: Annotated[int, Field(ge=576, le=9216)] | None = None

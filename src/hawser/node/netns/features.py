@@ -21,7 +21,8 @@ from pyroute2.protocols import ETH_P_ALL
 from hawser.node.base import NodeError
 from hawser.node.netns import namespace, nft, tc
 from hawser.node.netns import seg6 as segment_routing
-from hawser.overlay.lab.plan import ClassPlan, ShaperPlan, VrfPlan
+from hawser.overlay.lab.plan import ClassPlan, NatPlan, ShaperPlan, VrfPlan
+from hawser.spec.topology import Nat
 
 _TUNSETIFF = 0x4004_54CA
 _IFF_TUN_NO_PI = 0x1001
@@ -202,6 +203,11 @@ def tproxy() -> None:
 def nftables() -> None:
     """Packet filters of nftables for IPv6, with counters."""
     nft.refuse_segments([_A])
+
+
+def nat() -> None:
+    """Translation of addresses by nftables, to random ports too."""
+    nft.translate(NatPlan(outside=_A, mapping=Nat.ADDRESS_AND_PORT_DEPENDENT))
 
 
 def _pair(route: IPRoute) -> int:

@@ -177,6 +177,9 @@ def _layer3(route: IPRoute, plan: NodePlan, index: Mapping[str, int]) -> None:
     if plan.untrusted:
         with step("ports that refuse segments"):
             nft.refuse_segments(plan.untrusted)
+    if plan.nat:
+        with step("NAT"):
+            nft.translate(plan.nat)
     if plan.mptcp:
         with step("MPTCP endpoints"):
             mptcp.configure(plan.mptcp, index)

@@ -1,4 +1,4 @@
-"""Packets that a node refuses, by nftables in the namespace of the calling thread."""
+"""Packets that a node refuses or translates, by nftables in the namespace of the calling thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import subprocess
 from collections.abc import Sequence
 
 from hawser.node.base import NodeError
+from hawser.overlay.lab.plan import NatPlan
 from hawser.spec.address import SEGMENTS
+from hawser.spec.topology import Nat
 
 _SRH = 4
 """Routing type of a segment routing header (RFC 8754 section 2)."""
@@ -47,6 +49,25 @@ def refuse_segments(interfaces: Sequence[str]) -> None:
                 iifname != {{ {names} }} accept
                 ip6 daddr {SEGMENTS} counter name untrusted_sid drop
                 rt type {_SRH} counter name untrusted_srh drop
+            }}
+        }}
+    """)
+
+
+def translate(plan: NatPlan) -> None:
+    """Give packets that leave by an interface its address, and drop what is no answer to them."""
+    rule = "masquerade"  # keeps the port if it is free
+    if plan.mapping is Nat.ADDRESS_AND_PORT_DEPENDENT:
+        rule += " random,fully-random"
+    apply(f"""
+        table ip hawser_nat {{
+            chain out {{
+                type nat hook postrouting priority srcnat
+                oifname "{plan.outside}" {rule}
+            }}
+            chain own {{
+                type filter hook input priority filter
+                iifname "{plan.outside}" ct state new,invalid drop
             }}
         }}
     """)

@@ -6,6 +6,9 @@ a branch's LAN the gateway has the first address, the host the second. Every oth
 prefix, or a /30 of 10.255.0.0/16. Where tunnels use IPv6, WAN ports have a /64 each of fd01::/48
 besides, with the same hosts.
 
+Behind a NAT the port has these hosts of a /29 of 100.64.0.0/16, where .1 is the NAT, and .2 of the
+/29 of 198.18.0.0/15 is the NAT's outside.
+
 Where links carry IPv6, and where SRv6 needs it, each has a /64 of fd00::/48 besides.
 """
 
@@ -17,11 +20,20 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, IP
 from itertools import islice
 from typing import Literal
 
-from hawser.spec.address import LINKS, STEERED, WAN, WAN6
+from hawser.spec.address import LINKS, NATS, STEERED, WAN, WAN6
 from hawser.spec.port import Port
 from hawser.spec.topology import Link, Topology, node_ports
 
 _WAN_PREFIX = 29
+
+
+@dataclass(frozen=True)
+class NatAccess:
+    """The NAT of one WAN port."""
+
+    node: str
+    inside: IPv4Interface
+    outside: IPv4Interface
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,13 @@ class WanAccess:
     """Address that accepts MPTCP connections: the port's own, or a second one."""
     ends6: tuple[IPv6Interface, IPv6Interface] | None = None
     """Addresses of the internet's side and of the port where tunnels use IPv6."""
+    nat: NatAccess | None = None
+    """The NAT that the port is behind."""
+
+    @property
+    def next_hop(self) -> IPv4Address:
+        """The router of the port."""
+        return (self.nat.inside if self.nat else self.internet).ip
 
     @property
     def addresses(self) -> tuple[IPv4Interface, ...]:
@@ -43,9 +62,14 @@ class WanAccess:
         return (self.port,) if self.listen == self.port else (self.port, self.listen)
 
     @property
-    def source(self) -> IPv4Network:
+    def own(self) -> IPv4Network:
         """IPv4 source addresses of this port's packets: .2 and .3."""
         return IPv4Network((int(self.port.ip), 31))
+
+    @property
+    def source(self) -> IPv4Network:
+        """Those addresses as the internet sees them."""
+        return IPv4Network((int(self.nat.outside.ip), 31)) if self.nat else self.own
 
     @property
     def tunnelled(self) -> IPv4Network | IPv6Network:
@@ -92,8 +116,10 @@ def addresses(
     internet = topology.internet
     ports = internet.ports if internet else {}
     wan = {
-        port: _access(index, second=port.node in both, family=family)
-        for index, port in enumerate(ports)
+        port: _access(
+            port, index, second=port.node in both, family=family, nat=each.nat is not None
+        )
+        for index, (port, each) in enumerate(ports.items())
     }
     inner: dict[Port, IPv4Interface] = {}
     plain = LINKS.subnets(new_prefix=30)
@@ -113,13 +139,28 @@ def _inner6(topology: Topology) -> Iterator[tuple[Port, IPv6Interface]]:
         yield from zip(link.ends, cable6(number), strict=True)
 
 
-def _access(index: int, *, second: bool, family: Literal[4, 6]) -> WanAccess:
-    start = int(WAN.network_address) + (index << (32 - _WAN_PREFIX))
-    internet, port, listen = (IPv4Interface((start + host, _WAN_PREFIX)) for host in (1, 2, 3))
+def _access(name: Port, index: int, *, second: bool, family: Literal[4, 6], nat: bool) -> WanAccess:
+    internet, port, listen = _hosts(WAN, index)
+    translated = None
+    if nat:
+        outside = port
+        inside, port, listen = _hosts(NATS, index)
+        translated = NatAccess(f"nat:{name.node}:{name.name}", inside, outside)
     start6 = int(WAN6.network_address) + (index << 64)
     ends6 = IPv6Interface((start6 + 1, 64)), IPv6Interface((start6 + 2, 64))
     accepts = listen if second else port
-    return WanAccess(internet, f"wan{index}", port, accepts, ends6 if family == 6 else None)
+    ends = ends6 if family == 6 else None
+    return WanAccess(internet, f"wan{index}", port, accepts, ends, translated)
+
+
+def _hosts(networks: IPv4Network, index: int) -> tuple[IPv4Interface, IPv4Interface, IPv4Interface]:
+    """Give the first three hosts of an access link."""
+    start = int(networks.network_address) + (index << (32 - _WAN_PREFIX))
+    return (
+        IPv4Interface((start + 1, _WAN_PREFIX)),
+        IPv4Interface((start + 2, _WAN_PREFIX)),
+        IPv4Interface((start + 3, _WAN_PREFIX)),
+    )
 
 
 def _lan(lans: Mapping[Port, IPv4Network], link: Link) -> dict[Port, IPv4Interface] | None:

@@ -81,8 +81,9 @@ def _line(lab: Resolved, port: Port) -> AccessLine:
     return AccessLine(
         address=access.port.ip,
         second=None if access.listen == access.port else access.listen.ip,
-        next_hop=access.internet.ip,
+        next_hop=access.next_hop,
         type=described.type,
+        behind_nat=described.nat is not None,
         rate=described.rate,
         download=backward(described).rate,
     )

@@ -55,7 +55,8 @@ def _port(port: Port, internet: Internet, addresses: Addresses) -> WanPort:
         address=access.port.ip,
         second=None if access.listen == access.port else access.listen.ip,
         address6=access.ends6 and access.ends6[1].ip,
-        next_hop=access.internet.ip,
+        next_hop=access.next_hop,
         type=described.type,
+        behind_nat=described.nat is not None,
         limited=described.rate is not None,
     )

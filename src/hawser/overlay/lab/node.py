@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from hawser.overlay.lab import nat
 from hawser.overlay.lab.bottleneck import Bottlenecks
 from hawser.overlay.lab.channel import both, shaped
 from hawser.overlay.lab.mptcp import endpoints
@@ -24,7 +25,7 @@ def links(lab: Resolved) -> Iterator[LinkPlan]:
     for name, link in lab.topology.links.items():
         yield LinkPlan(name=name, ends=(_end(link.ends[0]), _end(link.ends[1])))
     for port, access in lab.addresses.wan.items():
-        yield LinkPlan(name=port, ends=(_end(port), (INTERNET, access.interface)))
+        yield from nat.links(port, access)
 
 
 def _end(port: Port) -> tuple[str, str]:
@@ -32,7 +33,7 @@ def _end(port: Port) -> tuple[str, str]:
 
 
 def nodes(lab: Resolved, added: Bottlenecks) -> Iterator[NodePlan]:
-    """Give the scenario's nodes, then the internet and the nodes behind its bottlenecks."""
+    """Give the scenario's nodes, the internet and the nodes behind its bottlenecks, and NATs."""
     interfaces = _interfaces(lab, added)
     described = lab.topology.nodes
     to = {**routes(lab.topology, lab.addresses), **added.routes}
@@ -65,6 +66,7 @@ def nodes(lab: Resolved, added: Bottlenecks) -> Iterator[NodePlan]:
             sysctl=own_settings | (described[name].sysctl if name in described else {}),
             cpu=described[name].cpu if name in described else None,
         )
+    yield from nat.nodes(lab, offload=_wan_offload(lab.topology))
 
 
 def _role(lab: Resolved, name: str) -> Role:

@@ -34,7 +34,7 @@ from hawser.overlay.config.wan import WanConfig
 from hawser.spec.chain import Encapsulation, Proxy, Steering
 from hawser.spec.model import Model
 from hawser.spec.network import Network
-from hawser.spec.topology import Impairment
+from hawser.spec.topology import Impairment, Nat
 from hawser.spec.tunnel import TunnelKind
 from hawser.spec.units import Rate, Size
 
@@ -140,11 +140,19 @@ class MptcpEndpoint(Model):
     flags: tuple[Literal["subflow", "signal", "fullmesh"], ...]
 
 
+class NatPlan(Model):
+    """Translation of the addresses of packets that leave by an interface."""
+
+    outside: str
+    """That interface."""
+    mapping: Nat
+
+
 class NodePlan(Model):
     """One machine: its interfaces, routes and kernel settings."""
 
     name: str
-    role: Literal["host", "gateway", "internet", "backbone", "wan", "controller", "function"]
+    role: Literal["host", "gateway", "nat", "internet", "backbone", "wan", "controller", "function"]
     interfaces: tuple[InterfacePlan, ...]
     redirects: tuple[tuple[str, str], ...] = ()
     """Pairs of interfaces: packets that arrive at the first are sent out of the second."""
@@ -156,6 +164,7 @@ class NodePlan(Model):
     untrusted: tuple[str, ...] = ()
     """Interfaces at which packets to segments, or with a segment routing header, are dropped and
     counted (RFC 8754 section 5.1)."""
+    nat: NatPlan | None = None
     sysctl: dict[str, str] = {}
     cpu: float | None = None
     """CPU cores that all its programs together may use; None means no limit."""

@@ -41,7 +41,7 @@ def rules(topology: Topology, addresses: Addresses) -> Mapping[str, tuple[RulePl
 
 
 def _by_source(access: WanAccess, table: int) -> Iterator[RulePlan]:
-    yield RulePlan(source=access.source, table=table)
+    yield RulePlan(source=access.own, table=table)
     if access.ends6 is not None:
         yield RulePlan(source=access.ends6[1].network, family=6, table=table)
 
@@ -78,7 +78,7 @@ def _out(addresses: Addresses, port: Port, table: int | None) -> RoutePlan:
     access = addresses.wan[port]
     return RoutePlan(
         to=EVERYTHING,
-        via=access.internet.ip,
+        via=access.next_hop,
         interface=port.name,
         source=access.port.ip,
         table=table,

@@ -117,7 +117,12 @@ def _over_wan(lab: Resolved, source: str, target: str) -> Traversed | None:
     hops = set(_member_hops(lab.fabric, *gateways)) if lab.fabric else set()
     if not hops or {source, target} & set(internet.ports):
         hops |= {(exits[0], port) for port in entries}
-    return first | last | _wan_hops(internet, hops)
+    return first | last | _wan_hops(internet, hops) | _nats(lab, hops)
+
+
+def _nats(lab: Resolved, hops: Iterable[tuple[Port, Port]]) -> Traversed:
+    accesses = (lab.addresses.wan[port] for hop in hops for port in hop)
+    return Traversed(frozenset(access.nat.node for access in accesses if access.nat))
 
 
 def _wan_ports(topology: Topology, end: str) -> list[Port]:

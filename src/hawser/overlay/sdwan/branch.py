@@ -27,6 +27,8 @@ class WanPort(Model):
     next_hop: IPv4Address
     """Next-hop router of packets that leave by this port."""
     type: PortType = PortType.INTERNET
+    behind_nat: bool = False
+    """Whether others do not reach its address."""
     limited: bool = False
     """Whether its rate is shaped, so that packets queue by priority."""
 

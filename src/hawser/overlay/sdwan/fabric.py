@@ -146,7 +146,12 @@ def _known(
     like: Fabric, branches: Mapping[str, Branch], settings: Settings, switch: SwitchKind
 ) -> Mapping[Pair, tuple[Group, ...]]:
     """Give the default groups that are still the same: those of pairs that have not changed."""
-    if (like.settings.transport, like.switch) != (settings.transport, switch):
+    was = like.settings
+    if (was.transport, was.rendezvous, like.switch) != (
+        settings.transport,
+        settings.rendezvous,
+        switch,
+    ):
         return {}
     if like.settings.label_bits != settings.label_bits:  # other groups join second gateways
         return {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import Literal
 
 from hawser.overlay.config import gateway as config
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
-from hawser.overlay.sdwan.group import Group
+from hawser.overlay.sdwan.group import Group, Path
 from hawser.overlay.sdwan.switch import switches
 from hawser.spec.overlay import (
     ClassRule,
@@ -65,6 +66,7 @@ def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> G
         services=branch.services,
         prohibited=fabric.prohibited(name),
         transport=_transport(settings, branch_of(name)),
+        rendezvous=_rendezvous(fabric, name),
         queue_bytes=int(settings.queue),
         peers=(),
         placement=settings.placement,
@@ -73,6 +75,12 @@ def _without_peers(fabric: Fabric, name: str, switch: config.Switch | None) -> G
         switch=switch,
         wan=wan_filter(fabric, branch),
     )
+
+
+def _rendezvous(fabric: Fabric, name: str) -> str | None:
+    """Give the branch that introduces a gateway to others, if the gateway has a tunnel to it."""
+    found = fabric.settings.rendezvous
+    return found if found == name or found in fabric.peers(name) else None
 
 
 def wan_filter(fabric: Fabric, branch: Branch) -> config.Wan | None:
@@ -129,9 +137,8 @@ def peer(fabric: Fabric, name: str, other: str) -> config.Peer:
 
 def _group(fabric: Fabric, name: str, group: Group) -> config.Group:
     """Give a group with its paths' local and remote addresses, as seen from this branch."""
-    turn = -1 if group.branches[1] == name else 1
-    ends = (path.agents[::turn] for path in group.paths)
-    paths = tuple(config.Path(local=local, remote=remote) for local, remote in ends)
+    turn: Literal[1, -1] = -1 if group.branches[1] == name else 1
+    paths = tuple(_path(fabric, path, turn) for path in group.paths)
     granted = fabric.policy.get(group.traffic, ClassPolicy())
     return config.Group(
         id=group.number,
@@ -140,6 +147,16 @@ def _group(fabric: Fabric, name: str, group: Group) -> config.Group:
         sla=_sla(granted.sla) if granted.sla else None,
         otherwise=granted.otherwise,
     )
+
+
+def _path(fabric: Fabric, path: Path, turn: Literal[1, -1]) -> config.Path:
+    """Give a path as its first end sees it, or with -1 its second.
+
+    The address of an end behind a NAT is not told; without a switch such a path has one hop.
+    """
+    local, remote = path.agents[::turn]
+    there = path.hops[-1][1] if turn == 1 else path.hops[0][0]
+    return config.Path(local=local, remote=None if fabric.port(there).behind_nat else remote)
 
 
 def _sla(sla: Sla) -> config.Sla:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address
-from itertools import combinations, cycle, islice, product
+from itertools import combinations, cycle, islice
 
 from hawser.overlay.sdwan.branch import Branch, WanPort
 from hawser.spec.access import may_talk
 from hawser.spec.model import Model
+from hawser.spec.nat import port_pairs
 from hawser.spec.overlay import PathGroup, Settings, TrafficType, Transport
 from hawser.spec.pair import branch_of, is_second
 from hawser.spec.route import Hop, Stop, hops, route_branches, turned
@@ -48,7 +49,8 @@ def groups(
     """Give the groups of every pair of branches: those described, else the default ones.
 
     With hubs, only pairs with one of them have default groups, and pairs that may not exchange
-    packets by `access` have none. Groups are ordered by the numbers of
+    packets by `access` have none. With a rendezvous, paths have the order by which it introduces
+    branches behind NATs. Groups are ordered by the numbers of
     the branches, then by the number of the group. Default groups that are `known` are not made.
     """
     made = _Groups(branches, settings, switched=switched)
@@ -87,6 +89,7 @@ class _Groups:
     ) -> None:
         self._branches = branches
         self._switched = switched
+        self._rendezvous = settings.rendezvous
         self._quic = settings.transport is Transport.QUIC
         self._multipath = settings.transport is Transport.MPTCP
         self._of_pairs = settings.label_space.of_pairs
@@ -158,12 +161,17 @@ class _Groups:
         return self._port(stop).type is PortType.LEASED
 
     def _direct(self, pair: Pair) -> list[Hop]:
-        """Give every pair of WAN ports, in the order of the subflows (004 III.A)."""
+        """Give the default pairs of WAN ports, in the order of the subflows (004 III.A)."""
         first, second = pair
-        return [
-            (Stop(first, a), Stop(second, b))
-            for a, b in product(self._branches[first].ports, self._branches[second].ports)
-        ]
+        theirs = self._branches[second].ports
+        hidden = any(port.behind_nat for port in theirs.values())
+        found = port_pairs(
+            tuple(self._branches[first].ports),
+            tuple(theirs),
+            rendezvous=second == self._rendezvous,
+            introduced=hidden and self._rendezvous is not None,
+        )
+        return [(Stop(first, a), Stop(second, b)) for a, b in found]
 
     def _first_number(self, pair: Pair) -> int:
         """Give the number of two gateways' first default group, unique among their branches'."""

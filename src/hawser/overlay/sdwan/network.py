@@ -94,5 +94,6 @@ def _port(port: Port, line: AccessLine) -> WanPort:
         second=line.second,
         next_hop=line.next_hop,
         type=line.type,
+        behind_nat=line.behind_nat,
         limited=line.rate is not None,
     )

@@ -106,12 +106,18 @@ def _node_items(
             continue
         x, y = canvas.at(*spot)
         w, h = canvas.node
-        kind = "gateway" if name in at_internet else roles.get(name, "node")
+        kind = _at_internet(topology, name) if name in at_internet else roles.get(name, "node")
         fill = "gateway" if name in at_internet else "node"
         items.append(Box(x - w / 2, y - h / 2, w, h, fill, "nodeline", 9))
         items.append(Text(x, y - 1, fit(name, 14, w - 10), "ink", 14, "middle", bold=True))
         items.append(Text(x, y + 15, kind, "muted", 11.5, "middle"))
     return items
+
+
+def _at_internet(topology: Topology, node: str) -> str:
+    ports = topology.internet.ports.items() if topology.internet else ()
+    behind = any(port.node == node and access.nat for port, access in ports)
+    return "gateway, NAT" if behind else "gateway"
 
 
 def _links(topologies: Sequence[Topology], canvas: Canvas, places: dict[str, Point]) -> list[Item]:

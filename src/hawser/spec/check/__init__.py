@@ -14,6 +14,7 @@ from hawser.spec.check.controller import controller
 from hawser.spec.check.event import events, times
 from hawser.spec.check.family import families, link_mtus
 from hawser.spec.check.measurement import ends, nodes, roles, settings, sound_ends
+from hawser.spec.check.nat import nats
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.path_group import path_groups
 from hawser.spec.check.reach import reachability
@@ -77,6 +78,9 @@ def _together(parts: Parts) -> Iterator[Issue]:
     if parts.overlay is not None:
         misfits = list(overlay_on(parts.topology, parts.overlay))
         yield from misfits
-        yield from path_groups(parts.topology, parts.overlay)
+        wrong = list(path_groups(parts.topology, parts.overlay))
+        yield from wrong
         if not misfits:
             yield from classifier(parts.topology, parts.overlay)
+        if not misfits and not wrong:
+            yield from nats(parts.topology, parts.overlay)

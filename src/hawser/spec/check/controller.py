@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from hawser.spec.check.topology import near
 from hawser.spec.errors import found
+from hawser.spec.nat import behind_nats
 from hawser.spec.overlay import Encryption, Overlay, SwitchKind, Transport
 from hawser.spec.validate import Issue
 from hawser.spec.workflow import Scenario
@@ -35,6 +36,8 @@ def _node(scenario: Scenario, name: str) -> Iterator[Issue]:
         yield Issue(loc, near(topology.nodes, name, "node"))
     elif all(port.node != name for port in ports):
         yield Issue(loc, f"found {found(name)}, which has no internet port")
+    elif (first := next(port for port in ports if port.node == name)) in behind_nats(topology):
+        yield Issue(loc, f"found {found(name)}, whose port {first} is behind a NAT")
     elif any(branch.gateway == name for branch in branches):
         yield Issue(loc, f"found {found(name)}, a gateway, expected another node")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from hawser.spec.check.classifier import classifier
+from hawser.spec.check.nat import nats
 from hawser.spec.check.network_functions import functions
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.pair import pairs
@@ -14,8 +15,10 @@ from hawser.spec.check.policy import policy
 from hawser.spec.errors import choices, found
 from hawser.spec.network import Network, topology
 from hawser.spec.overlay import Encryption, SwitchKind, Transport
+from hawser.spec.policy_groups import policy_groups
 from hawser.spec.port import Port
 from hawser.spec.prefixes import Prefixes
+from hawser.spec.topology import PortType
 from hawser.spec.validate import Issue
 
 
@@ -30,12 +33,16 @@ def network(network: Network) -> Iterator[Issue]:
     like = topology(network)
     misfits = list(overlay_on(like, network.overlay))
     yield from misfits
-    yield from path_groups(like, network.overlay)
+    wrong = list(path_groups(like, network.overlay))
+    yield from wrong
     if not misfits:
         yield from classifier(like, network.overlay)
-        yield from policy(network)
+        refused = list(policy(network))
+        yield from refused
         yield from functions(network)
         yield from pairs(network)
+        if not wrong and not refused:
+            yield from nats(like, network.overlay, policy_groups(network))
 
 
 def _transport(network: Network) -> Iterator[Issue]:
@@ -64,7 +71,8 @@ def _lan_ports(network: Network) -> Iterator[Issue]:
 def _ports(network: Network) -> Iterator[Issue]:
     gateways = [branch.gateway for branch in network.overlay.branches.values()]
     gateways += [second.gateway for second in network.pairs.values()]
-    addresses: dict[IPv4Address, Port] = {}
+    addresses: dict[tuple[IPv4Address, str | None], Port] = {}
+    """By address, and by gateway behind a NAT, where others may have the same."""
     interfaces: dict[tuple[str, str], Port] = {}
     for port, line in network.ports.items():
         if port.node not in gateways:
@@ -78,10 +86,12 @@ def _ports(network: Network) -> Iterator[Issue]:
             address = getattr(line, field)
             if address is None:
                 continue
-            owner = addresses.get(address)
-            if owner is not None:
+            owner = addresses.setdefault((address, port.node if line.behind_nat else None), port)
+            if owner != port or (field == "second" and address == line.address):
                 yield Issue(("ports", port, field), f"found {address}, an address of {owner} too")
-            addresses[address] = port
+        if line.behind_nat and line.type is PortType.LEASED:
+            message = "found true at a leased line, expected false"
+            yield Issue(("ports", port, "behind_nat"), message)
         if line.next_hop in (line.address, line.second):
             message = f"found {line.next_hop}, the port's own address, expected a router's"
             yield Issue(("ports", port, "next_hop"), message)

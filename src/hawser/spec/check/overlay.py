@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hawser.spec.access import may_talk
+from hawser.spec.check.nat import rendezvous
 from hawser.spec.check.prefix import branch_prefixes, lan_prefixes
 from hawser.spec.check.topology import near
 from hawser.spec.errors import choices, found
@@ -58,6 +59,7 @@ def overlay(overlay: Overlay) -> Iterator[Issue]:
         yield Issue(("overlay", "label_bits"), f"{message}, expected it only with quic")
     yield from _oversize(overlay)
     yield from _automatic(overlay)
+    yield from rendezvous(overlay)
 
 
 def _hubs(overlay: Overlay) -> Iterator[Issue]:

@@ -45,6 +45,9 @@ def _excluded(network: Network) -> Iterator[Issue]:
         yield Issue(place, message)
     if overlay.paths is Paths.AUTOMATIC:
         yield Issue(place, "the path program knows one gateway a branch: expected paths: manual")
+    if overlay.rendezvous is not None:
+        message = "the rendezvous knows one gateway a branch: expected no overlay.rendezvous"
+        yield Issue(place, message)
     for traffic, policy in network.policy.items():
         if policy.labels or policy.sla:
             message = "the groups of policy.labels and policy.sla join first gateways only"
@@ -77,6 +80,11 @@ def _second(network: Network, loc: Loc, branch: Branch, second: SecondGateway) -
             yield Issue((*loc, "wan", index), message)
         if name in second.wan[:index]:
             yield Issue((*loc, "wan", index), f"found {name} twice")
+        if port in network.ports and network.ports[port].behind_nat and _accepts(network, branch):
+            message = (
+                f"found true, but gateways of lower numbers than {branch.id} connect to this one"
+            )
+            yield Issue(("ports", port, "behind_nat"), message)
     first = branch.prefix.network_address + 1
     if second.address not in branch.prefix or second.address == first:
         message = f"found {second.address}, expected an address in {branch.prefix} other than"
@@ -87,3 +95,7 @@ def _second(network: Network, loc: Loc, branch: Branch, second: SecondGateway) -
     if most > MAX_PATHS:
         message = f"found {most} paths to another gateway, expected at most {MAX_PATHS}"
         yield Issue((*loc, "wan"), message)
+
+
+def _accepts(network: Network, branch: Branch) -> bool:
+    return any(other.id < branch.id for other in network.overlay.branches.values())

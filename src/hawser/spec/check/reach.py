@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hawser.spec.endpoint import address_port
+from hawser.spec.nat import behind_nats
 from hawser.spec.overlay import Overlay, Transport
 from hawser.spec.port import Port
 from hawser.spec.topology import Topology, components
@@ -26,7 +27,8 @@ def unreachable(scenario: Scenario, source: str, target: str) -> str | None:
     internet = scenario.topology.internet
     wan = [internet is not None and port in internet.ports for port in ports]
     if all(wan):
-        return None
+        hidden = ports[1] in behind_nats(scenario.topology) and ports[0] != ports[1]
+        return f"nobody reaches {ports[1]}, which is behind a NAT" if hidden else None
     if any(wan):
         inner = target if wan[0] else source
         return f"there is no route back: {inner} has a private address, the other end a public one"

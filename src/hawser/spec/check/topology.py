@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hawser.spec import region
 from hawser.spec.check.channel import impairments
+from hawser.spec.check.nat import leased_nats
 from hawser.spec.check.prefix import link_prefixes
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
@@ -33,6 +34,7 @@ def topology(topology: Topology) -> Iterator[Issue]:
     yield from link_prefixes(topology)
     if topology.internet is not None:
         yield from _paths(topology.internet)
+        yield from leased_nats(topology)
     for loc, channel in channels(topology):
         yield from impairments(loc, channel)
 
