@@ -10,6 +10,8 @@ session                 one connection: read, compare, install
   |
 message                 flows -> OpenFlow 1.3 messages
 
+text                    flows -> lines of ovs-ofctl, for gateways that start without a controller
+
 errors                  limits, counts and forwards a switch's ICMP errors
   |
 icmp                    error about a rewritten packet -> error about the original packet

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from types import FrameType
 
@@ -27,6 +28,7 @@ def main() -> None:
     what.add_argument(
         "--schema", action="store_true", help="print the JSON Schema of the file and exit"
     )
+    parser.add_argument("--attached", action="store_true", help="end when the standard input ends")
     given = parser.parse_args()
     if given.schema:
         json.dump(ControllerConfig.model_json_schema(), sys.stdout, indent=2)
@@ -35,6 +37,8 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
+    if given.attached:
+        threading.Thread(target=_end_with_input, daemon=True).start()
     os.umask(0o077)
     state = State(config)
     with Service(Path(config.control), state) as service:
@@ -48,6 +52,12 @@ def _config(path: Path) -> ControllerConfig:
     except (OSError, ValidationError) as error:
         sys.stderr.write(f"{path}: {error}\n")
         sys.exit(2)
+
+
+def _end_with_input() -> None:
+    """End with the process that has started this one, however that ended."""
+    sys.stdin.buffer.read()
+    os._exit(0)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -1,15 +1,16 @@
 """The os-ken application, and where switches connect: Unix sockets, one per switch, or TLS.
 
-A connection is identified by its socket, which lies in a directory that only root may enter, or
-by its certificate.
+A connection is identified by its socket, which lies in a directory that only root may enter, by
+its certificate, or by the network's controller, which passes it on.
 os-ken's own listener is never started: it would accept connections from anybody on all addresses.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,6 +26,12 @@ from hawser.openflow import message
 from hawser.openflow.session import Session
 from hawser.openflow.state import State
 from hawser.openflow.tls import Listener
+
+_NAME_S = 5.0
+_NAME_MOST = 128
+"""Bytes of a switch's name."""
+
+_log = logging.getLogger(__name__)
 
 
 class _Stream(socket.socket):
@@ -65,14 +72,14 @@ class Handshake(OFPHandler):  # type: ignore[misc]
     def start(self) -> None:
         """Listen for every switch."""
         OSKenApp.start(self)
-        remote = []
-        for switch in self._state.switches():
-            if switch.config.socket is None:
-                remote.append(switch.config.name)
-            else:
-                hub.spawn(_listen, Path(switch.config.socket), switch.config.name)
-        if self._state.config.listen is not None:
-            hub.spawn(Listener(self._state.config.listen, remote, _hand).run)
+        config, expected = self._state.config, self._state.expected
+        for switch in config.switches:
+            if switch.socket is not None:
+                hub.spawn(_listen, Path(switch.socket), switch.name)
+        if config.listen is not None:
+            hub.spawn(Listener(config.listen, expected, _hand).run)
+        if config.relay is not None:
+            hub.spawn(_relayed, Path(config.relay), expected)
 
 
 _Handler = TypeVar("_Handler", bound=Callable[..., None])
@@ -122,8 +129,8 @@ class FlowTables(OSKenApp):  # type: ignore[misc]
     def handed_over(self, event: Any) -> None:  # noqa: ANN401
         """Translate an ICMP error and send the result through the switch."""
         datapath = event.msg.datapath
-        answer = self._state.switch(datapath.name).errors.take(bytes(event.msg.data))
-        if answer is not None:
+        switch = self._state.find(datapath.name)
+        if switch and (answer := switch.errors.take(bytes(event.msg.data))):
             datapath.send_msg(message.sending(datapath, *answer))
 
 
@@ -143,6 +150,34 @@ def _hand(stream: socket.socket, name: str) -> None:
 def _listen(path: Path, name: str) -> None:
     path.unlink(missing_ok=True)  # left by a controller that was killed
     hub.StreamServer((str(path),), lambda stream, _: _serve(stream, name)).serve_forever()
+
+
+def _relayed(path: Path, expected: Callable[[], Collection[str]]) -> None:
+    """Serve switches that the network's controller passes on, each after its name."""
+
+    def serve(stream: socket.socket, _: object) -> None:
+        name = _name_of(stream)
+        if name in expected():
+            _serve(stream, name)
+        else:
+            _log.warning("refused a switch: %r is none here", name)
+            stream.close()
+
+    path.unlink(missing_ok=True)
+    hub.StreamServer((str(path),), serve).serve_forever()
+
+
+def _name_of(stream: socket.socket) -> str:
+    """Read a name up to its newline, and nothing after it."""
+    stream.settimeout(_NAME_S)
+    name = b""
+    with contextlib.suppress(OSError):
+        while len(name) < _NAME_MOST and (part := stream.recv(1)) != b"\n":
+            if not part:
+                break
+            name += part
+        stream.settimeout(None)
+    return name.decode(errors="replace")
 
 
 def _serve(stream: socket.socket, name: str) -> None:

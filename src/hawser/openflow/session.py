@@ -17,7 +17,7 @@ from typing import Any
 from hawser.openflow import message
 from hawser.openflow.errors import PER_SECOND
 from hawser.openflow.message import Datapath, Message
-from hawser.openflow.state import Count, State
+from hawser.openflow.state import Count, State, Switch
 from hawser.overlay.config.openflow import Role
 from hawser.overlay.sdwan.flow import Flow
 
@@ -66,18 +66,19 @@ class Session:
             self._inbox.put_nowait(reply)
         except queue.Full:
             self._datapath.close()
-        if reply is None:
-            self._state.switch(self._name).changed.set()  # wakes `_rest`
+        if reply is None and (switch := self._state.find(self._name)):
+            switch.changed.set()  # wakes `_rest`
 
     def run(self) -> None:
         """Keep the switch's flows correct until the connection ends."""
-        self._state.begin(self._name, self)
+        switch = self._state.begin(self._name, self)
         fault = "the session failed"
         try:
             if self._state.config.role is None:
                 self._limit()
-            while True:
-                self._rest(self._round())
+            while switch and not switch.removed:
+                self._rest(switch, self._round(switch))
+            _log.info("switch %s: is none of this controller any more", self._name)
         except SwitchError as error:
             fault = str(error)
             _log.warning("switch %s: %s", self._name, error)
@@ -117,9 +118,8 @@ class Session:
         except RefusedError as error:  # `Errors` limits them as well
             _log.info("switch %s has no meters: %s", self._name, error)
 
-    def _round(self) -> float:
+    def _round(self, switch: Switch) -> float:
         """Read the flows and install what is missing. Returns the seconds that reading took."""
-        switch = self._state.switch(self._name)
         switch.changed.clear()
         master = self._claim()
         wanted, begun = switch.wanted, self._clock()
@@ -132,10 +132,10 @@ class Session:
         self._state.read(self._name, self, wanted, counts, same=master or same)
         return took
 
-    def _rest(self, took: float) -> None:
+    def _rest(self, switch: Switch, took: float) -> None:
         """Wait until the next reading is due or the wanted flows change."""
         pause = max(self._state.config.poll_s, took / _SHARE)
-        self._state.switch(self._name).changed.wait(pause)
+        switch.changed.wait(pause)
 
     def _read(self) -> dict[int, Any]:
         """Read the switch's flows, by cookie."""

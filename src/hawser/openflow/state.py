@@ -38,6 +38,8 @@ class Switch:
     """Handles the ICMP errors that it sends to the controller."""
     changed: threading.Event = field(default_factory=threading.Event)
     """Set to start the next round early: the wanted flows or the connection changed."""
+    removed: bool = False
+    """Whether the configuration has it no more."""
 
     @property
     def connected(self) -> bool:
@@ -55,16 +57,20 @@ class State:
         self.configure(config)
 
     def configure(self, config: ControllerConfig) -> None:
-        """Replace the entries of all switches. The set of switches cannot change.
+        """Replace the entries of all switches. Switches without a socket may come and go.
 
         Raises:
-            ValueError: the configuration has other switches, sockets, or another place to listen.
+            ValueError: the configuration has other sockets, or another place to listen.
         """
         if _fixed(config) != _fixed(self.config):
             raise ValueError("expected the same sockets, and the same switches")
         tables = {each.name: _by_cookie(each) for each in config.switches}
         with self._condition:
             self.config = config
+            for name in self._switches.keys() - tables.keys():
+                gone = self._switches.pop(name)
+                gone.removed = True
+                gone.changed.set()
             for each in config.switches:
                 switch = self._switches.setdefault(each.name, Switch(each))
                 if dict(switch.wanted) != tables[each.name]:
@@ -77,21 +83,34 @@ class State:
         """Give a switch by its name. Its fields are replaced, never changed in place."""
         return self._switches[name]
 
+    def find(self, name: str) -> Switch | None:
+        """Give a switch by its name; None where there is none, or no longer."""
+        return self._switches.get(name)
+
+    def expected(self) -> frozenset[str]:
+        """Give the names of switches that have no socket of their own."""
+        with self._condition:
+            switches = tuple(self._switches.values())
+        return frozenset(each.config.name for each in switches if each.config.socket is None)
+
     def switches(self) -> Iterable[Switch]:
         """Give all switches, in the configuration's order."""
-        return tuple(self._switches[each.name] for each in self.config.switches)
-
-    def begin(self, name: str, session: object) -> None:
-        """Record that a switch is connected by this session."""
         with self._condition:
-            switch = self._switches[name]
-            switch.session, switch.installed = session, False
+            return tuple(self._switches[each.name] for each in self.config.switches)
+
+    def begin(self, name: str, session: object) -> Switch | None:
+        """Record that a switch is connected by this session, and give it; None if unknown."""
+        with self._condition:
+            switch = self._switches.get(name)
+            if switch is not None:
+                switch.session, switch.installed = session, False
+            return switch
 
     def end(self, name: str, session: object, fault: str) -> None:
         """Record that a session ended. The switch may already have opened another one."""
         with self._condition:
-            switch = self._switches[name]
-            if switch.session is session:
+            switch = self._switches.get(name)
+            if switch is not None and switch.session is session:
                 switch.session, switch.installed, switch.fault = None, False, fault
             self._condition.notify_all()
 
@@ -109,8 +128,8 @@ class State:
         It counts as installed if it has the same flows, and `wanted` has not changed since.
         """
         with self._condition:
-            switch = self._switches[name]
-            if switch.session is not session:
+            switch = self._switches.get(name)
+            if switch is None or switch.session is not session:
                 return
             switch.counts, switch.fault = counts, None
             switch.installed = same and switch.wanted is wanted
@@ -131,8 +150,8 @@ class State:
 
 
 def _fixed(config: ControllerConfig) -> object:
-    sockets = frozenset((each.name, each.socket) for each in config.switches)
-    return config.control, config.listen, sockets
+    sockets = frozenset((each.name, each.socket) for each in config.switches if each.socket)
+    return config.control, config.listen, config.relay, sockets
 
 
 def _by_cookie(config: OpenFlowSwitch) -> dict[int, Flow]:

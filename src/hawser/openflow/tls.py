@@ -30,8 +30,9 @@ _log = logging.getLogger(__name__)
 class Listener:
     """Accepts switches."""
 
-    def __init__(self, listen: Listen, names: Collection[str], hand: Hand) -> None:
-        self._listen, self._names, self._hand = listen, frozenset(names), hand
+    def __init__(self, listen: Listen, names: Callable[[], Collection[str]], hand: Hand) -> None:
+        """Take where to listen, what gives the names of switches, and what takes a connection."""
+        self._listen, self._names, self._hand = listen, names, hand
         self._open: dict[str, int] = {}
 
     def run(self) -> None:
@@ -51,7 +52,7 @@ class Listener:
             await server.serve_forever()
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        name = name_of(writer.get_extra_info("peercert"), self._names)
+        name = name_of(writer.get_extra_info("peercert"), self._names())
         if name is None or self._open.get(name, 0) >= _EACH:
             _log.warning("refused a switch whose certificate is %s", name or "of no switch here")
             writer.close()

@@ -56,7 +56,32 @@ def test_other_entries_are_to_be_installed() -> None:
     assert state.ready()
 
 
-def test_which_switches_there_are_does_not_change() -> None:
+def relayed(*gateways: int) -> ControllerConfig:
+    """Switches that the network's controller passes on."""
+    switches = [switch(number) for number in gateways]
+    return ControllerConfig.model_validate({"control": "s", "relay": "r", "switches": switches})
+
+
+def test_switches_that_are_passed_on_come_and_go() -> None:
+    state, session = State(relayed()), object()
+    assert state.begin("gw1", session) is None, "nobody knows it"
+    state.configure(relayed(1, 2))
+    assert state.expected() == {"gw1", "gw2"}
+    gone = state.begin("gw1", session)
+    assert gone is not None
+    gone.changed.clear()
+    state.configure(relayed(2))
+    assert state.expected() == {"gw2"}
+    assert gone.removed
+    assert gone.changed.is_set()
+    state.read("gw1", session, {}, {})
+    state.end("gw1", session, "is gone")
+    assert state.find("gw1") is None
+    state.configure(relayed(1, 2))
+    assert state.find("gw1") is not gone
+
+
+def test_sockets_of_switches_do_not_change() -> None:
     state = State(config())
     with pytest.raises(ValueError, match="the same switches"):
         state.configure(config(name="gw2"))

@@ -24,7 +24,7 @@ def config(**more: Any) -> ControllerConfig:  # noqa: ANN401 (JSON)
 
 
 def test_a_switch_has_a_socket_or_connects_over_tls() -> None:
-    with pytest.raises(ValidationError, match="expected listen, or a socket of switch gw1"):
+    with pytest.raises(ValidationError, match="expected listen, relay, or a socket of switch gw1"):
         config()
     found = config(listen=LISTEN)
     assert found.listen is not None

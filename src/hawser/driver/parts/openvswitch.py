@@ -7,8 +7,9 @@ started again when they die. The datapath is Open vSwitch's own, in user space: 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from hawser.driver import names
 from hawser.driver.base import DriverError
@@ -19,7 +20,7 @@ from hawser.overlay.lab.plan import NetworkPlan, SwitchPlan
 PACKAGE = "openvswitch-switch"
 BRIDGE = "ofs_br"
 _PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-vswitchd")
-_SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+SCHEMA: Final = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _RECONNECT_MS = 1000
 """Longest pause before a switch tries again to reach its controller: the least it can have."""
 _WITHIN = 10.0
@@ -40,9 +41,10 @@ class _OpenVSwitch:
     def start(self, started: Callable[[SupervisedProcess], None]) -> None:
         """Start both processes, and wait until the switch has its ports."""
         database, socket = str(self._folder / "conf.db"), self._folder / "db"
-        self._run("ovsdb-tool", "create", database, str(_SCHEMA))
+        self._run("ovsdb-tool", "create", database, str(SCHEMA))
         started(self._keep("ovsdb", "ovsdb-server", f"--remote=punix:{socket}", database))
-        self._vsctl("--no-wait", *_settings(self._plan, self._folder))
+        made = settings(self._plan.ports, self._plan.datapath_id, self._folder / "of")
+        self._vsctl("--no-wait", *made)
         started(self._keep("ofs", "ovs-vswitchd", f"unix:{socket}"))
         # Waits for ovs-vswitchd to have done what the database says.
         self._vsctl("set", "Open_vSwitch", ".", "external_ids:made=yes")
@@ -109,7 +111,7 @@ def absent() -> str:
     for program in _PROGRAMS:
         if shutil.which(program) is None:
             return f"no program {program}"
-    return "" if _SCHEMA.exists() else f"no file {_SCHEMA}"
+    return "" if SCHEMA.exists() else f"no file {SCHEMA}"
 
 
 def check_plan(directory: Path, plan: NetworkPlan) -> None:
@@ -122,22 +124,27 @@ def check_plan(directory: Path, plan: NetworkPlan) -> None:
         names.socket(folder(directory, switch) / f"{BRIDGE}.snoop", f"switch {switch.node}")
 
 
-def _settings(plan: SwitchPlan, files: Path) -> Iterator[str]:
-    """One transaction that makes the bridge (ovs-vswitchd.conf.db(5)).
+def settings(ports: Iterable[tuple[str, int]], datapath_id: int, socket: Path) -> Iterator[str]:
+    """Give the words of one transaction that makes the bridge (ovs-vswitchd.conf.db(5)).
 
     Without its controller the switch goes on as it is (`fail_mode=secure`): it never becomes the
     learning switch that forwards everything. Shapers of ports are left alone (`linux-noop`): it
     would take them away.
+
+    Args:
+        ports: interfaces and their OpenFlow numbers.
+        datapath_id: of the bridge.
+        socket: Unix socket where the controller listens.
     """
     yield from ("--", "init")
     yield from ("--", "--id=@untouched", "create", "QoS", "type=linux-noop")
     yield from ("--", "add-br", BRIDGE)
     yield from ("--", "set", "Bridge", BRIDGE, "datapath_type=netdev", "fail_mode=secure")
-    yield from ("protocols=OpenFlow13", f"other_config:datapath-id={plan.datapath_id:016x}")
+    yield from ("protocols=OpenFlow13", f"other_config:datapath-id={datapath_id:016x}")
     yield from ("other_config:disable-in-band=true",)
-    for interface, number in plan.ports:
+    for interface, number in ports:
         yield from ("--", "add-port", BRIDGE, interface)
         yield from ("--", "set", "Interface", interface, f"ofport_request={number}")
         yield from ("--", "set", "Port", interface, "qos=@untouched")
-    yield from ("--", "set-controller", BRIDGE, f"unix:{files / 'of'}")
+    yield from ("--", "set-controller", BRIDGE, f"unix:{socket}")
     yield from ("--", "set", "Controller", BRIDGE, f"max_backoff={_RECONNECT_MS}")

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from hawser.overlay.config.base import OMIT_NONE, Configuration, Need, Part, Place
+from hawser.overlay.config.base import OMIT_NONE, Configuration, Mac, Need, Part, Place
 from hawser.overlay.config.entry import Entry, EntryMatch
 
 FIRST_WAN = 1
@@ -30,6 +30,24 @@ class OpenFlowPort(Part):
     name: str
     addresses: Annotated[tuple[IPv4Address, ...], Field(min_length=1)]
     next_hop: IPv4Address
+    station: Annotated[Mac | None, OMIT_NONE] = None
+    """Its Ethernet address; None: as in labs, it follows from the first address (`mac`)."""
+    next_station: Annotated[Mac | None, OMIT_NONE] = None
+    """That of the next hop; None: it follows from its address."""
+
+    @property
+    def mac(self) -> str:
+        """Its Ethernet address."""
+        return self.station or mac(self.addresses[0])
+
+    @property
+    def next_mac(self) -> str:
+        """The Ethernet address of the next hop."""
+        return self.next_station or mac(self.next_hop)
+
+    def sender(self, classid: int | None) -> str:
+        """Give the source address of frames of a shaper's class. Real addresses carry no mark."""
+        return self.station or mac(self.addresses[0], mark(classid))
 
 
 class Listen(Part):
@@ -62,7 +80,8 @@ class OpenFlowSwitch(Part):
     name: str
     """The gateway's node. Over TLS, its certificate has this DNS name."""
     socket: Annotated[Place | None, OMIT_NONE] = None
-    """Unix socket on which the controller listens for this switch; None: it connects over TLS."""
+    """Unix socket on which the controller listens for this switch; None: it connects over TLS, or
+    by `relay`."""
     ports: Annotated[tuple[OpenFlowPort, ...], Field(min_length=1, max_length=64)]
     entries: tuple[Entry, ...] = ()
 
@@ -90,6 +109,9 @@ class ControllerConfig(Configuration):
     """Seconds between readings of the switches' counters."""
     listen: Annotated[Listen | None, OMIT_NONE] = None
     """Where switches without a socket connect."""
+    relay: Annotated[Place | None, OMIT_NONE] = None
+    """Unix socket by which the network's controller passes the connections of such switches on;
+    each begins with the switch's name and a newline."""
     role: Annotated[Role | None, OMIT_NONE] = None
     """None for the only controller."""
     switches: tuple[OpenFlowSwitch, ...] = ()
@@ -102,13 +124,33 @@ class ControllerConfig(Configuration):
             if len(set(values)) != len(values):
                 raise ValueError(f"expected another {what} for every switch")
         lacking = [switch.name for switch in self.switches if switch.socket is None]
-        if lacking and self.listen is None:
-            raise ValueError(f"expected listen, or a socket of switch {lacking[0]}")
+        if lacking and self.listen is None and self.relay is None:
+            raise ValueError(f"expected listen, relay, or a socket of switch {lacking[0]}")
         return self
 
     def needs(self) -> frozenset[Need]:
         """Give the requirements of the controller; switches have their own."""
         return frozenset()
+
+
+def agent_port(place: int) -> str:
+    """Name the port towards the agent. In labs, only names made here contain an underscore."""
+    return f"mpa_{place}"
+
+
+def inner_port(place: int) -> str:
+    """Name the switch's end of the cable to the agent."""
+    return f"ofs_{place}"
+
+
+def output_port(place: int) -> str:
+    """Name the switch's end of the cable to a WAN port."""
+    return f"out_{place}"
+
+
+def behind_port(place: int) -> str:
+    """Name the far end of the cable to a WAN port, redirected to that port."""
+    return f"wan_{place}"
 
 
 def mac(address: IPv4Address, mark: int = 0) -> str:

@@ -14,7 +14,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from ipaddress import IPv4Address
 from typing import Literal
 
 from hawser.overlay.config.entry import Entry
@@ -24,8 +23,6 @@ from hawser.overlay.config.openflow import (
     FIRST_WAN,
     OpenFlowPort,
     OpenFlowSwitch,
-    mac,
-    mark,
 )
 from hawser.spec.model import Model
 
@@ -87,7 +84,7 @@ def _admission(switch: OpenFlowSwitch) -> Iterator[Flow]:
     yield Flow(table=ADMISSION, priority=40, match=fragment, kind="drop", counter="fragment")
     for place, port in enumerate(switch.ports):
         yield from _arp(place, port)
-        arriving: dict[str, Value] = {"in_port": FIRST_WAN + place, "eth_dst": _address(port)}
+        arriving: dict[str, Value] = {"in_port": FIRST_WAN + place, "eth_dst": port.mac}
         for where in (arriving, {"in_port": FIRST_AGENT + place}):
             yield Flow(
                 table=ADMISSION,
@@ -247,17 +244,7 @@ def leaves(switch: OpenFlowSwitch, entry: Entry) -> tuple[int, str, str]:
     if entry.output == "agent":
         place = switch.holder(entry.write.destination)
         port = switch.ports[place]
-        return FIRST_AGENT + place, mac(port.next_hop), _address(port)
+        return FIRST_AGENT + place, port.next_mac, port.mac
     place = switch.place(entry.output.port)
     port = switch.ports[place]
-    sender = mac(_first(port), mark(entry.output.class_))
-    return FIRST_OUT + place, sender, mac(port.next_hop)
-
-
-def _address(port: OpenFlowPort) -> str:
-    return mac(_first(port))
-
-
-def _first(port: OpenFlowPort) -> IPv4Address:
-    """The address from which a port's Ethernet address is derived; the port may have more."""
-    return port.addresses[0]
+    return FIRST_OUT + place, port.sender(entry.output.class_), port.next_mac
