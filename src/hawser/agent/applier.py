@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from hawser.agent.bridge import GatewayBridge
 from hawser.agent.daemon import GatewayDaemon
 from hawser.agent.state import Kept, StateDirectory
 from hawser.agent.steering import Chains, UnreachedError
@@ -29,11 +30,13 @@ class Applier:
         state: StateDirectory,
         daemon: GatewayDaemon,
         chains: Chains,
+        bridge: GatewayBridge,
         clock: Callable[[], float],
     ) -> None:
         self._state = state
         self._daemon = daemon
         self._chains = chains
+        self._bridge = bridge
         self._clock = clock
         self.good = state.good()
         self._tried: Kept | None = None
@@ -53,6 +56,7 @@ class Applier:
     def refresh(self) -> None:
         """Put back what the kernel has dropped of a configuration."""
         self._chains.refresh()
+        self._bridge.refresh()
 
     def _put(self, wanted: Kept, *, kept: bool = False) -> GatewayConfig:
         """Put a configuration in force.
@@ -65,6 +69,8 @@ class Applier:
             ValueError: it is none.
         """
         config, steering = wanted.config(), wanted.steering()
+        # Before the daemon, which has the ports behind it.
+        self._bridge.apply(wanted.bridge(), wanted.digest, install=kept)
         if steering is not None:  # before packets pass
             try:
                 self._chains.apply(config, steering)
@@ -134,7 +140,7 @@ class Applier:
         self._tried, self._trial = None, None
         if self.good is None:
             self._daemon.stop()
-            self._remove_chains(tried)
+            self._remove(tried)
         else:
             self.restore()
         self._outcome = Outcome.model_validate(
@@ -146,9 +152,11 @@ class Applier:
             }
         )
 
-    def _remove_chains(self, tried: Kept) -> None:
+    def _remove(self, tried: Kept) -> None:
         with contextlib.suppress(ControlError, ValueError):
             self._chains.apply(tried.config(), None)
+        with contextlib.suppress(ControlError):
+            self._bridge.apply(None, install=False)
 
 
 def _kept(kept: Kept) -> Outcome:

@@ -24,9 +24,11 @@ from websockets.exceptions import (
 
 import hawser
 from hawser.agent.applier import Applier
+from hawser.agent.bridge import GatewayBridge
 from hawser.agent.daemon import GatewayDaemon
 from hawser.agent.reporter import Reporter, Sender
 from hawser.agent.state import Joined, StateDirectory
+from hawser.agent.switch import SwitchLink
 from hawser.control.https import trusting
 from hawser.control.link import (
     MAX_MESSAGE,
@@ -73,6 +75,7 @@ class Link:
         joined: Joined,
         daemon: GatewayDaemon,
         applier: Applier,
+        bridge: GatewayBridge,
         capabilities: tuple[str, ...],
     ) -> None:
         self._state = state
@@ -81,7 +84,8 @@ class Link:
         self._applier = applier
         self._capabilities = capabilities
         self._connection: ClientConnection | None = None
-        self._reporter = Reporter(daemon, time.monotonic)
+        self._reporter = Reporter(daemon, time.monotonic, bridge.interfaces)
+        self._switch = SwitchLink(bridge, self._dial)
         self._taken = asyncio.Event()
         """Set when there is something to report."""
         self._new_key: bytes | None = None
@@ -97,6 +101,7 @@ class Link:
             group.create_task(self._advance())
             group.create_task(self._measure())
             group.create_task(self._supervise())
+            group.create_task(self._switch.run())
 
     async def _connect(self) -> None:
         wait = _FIRST_WAIT_S
@@ -119,19 +124,7 @@ class Link:
             wait = min(wait * 2, _LONGEST_WAIT_S)
 
     async def _session(self) -> None:
-        address = f"wss://{self._joined.host}:{self._joined.port}/"
-        async with connect(
-            address,
-            ssl=self._trust(),
-            server_hostname=SERVER_NAME,
-            compression=None,
-            max_size=MAX_MESSAGE,
-            ping_interval=5,
-            ping_timeout=10,
-            open_timeout=10,
-            close_timeout=2,
-            proxy=None,
-        ) as connection:
+        async with self._dial("/") as connection:
             await connection.send(self._hello().model_dump_json())
             _log.info("connected to %s:%s", self._joined.host, self._joined.port)
             self._connection = connection
@@ -143,6 +136,21 @@ class Link:
             finally:
                 reporting.cancel()
                 await asyncio.gather(reporting, return_exceptions=True)
+
+    def _dial(self, path: str) -> connect:
+        """Connect to the controller; both show certificates."""
+        return connect(
+            f"wss://{self._joined.host}:{self._joined.port}{path}",
+            ssl=self._trust(),
+            server_hostname=SERVER_NAME,
+            compression=None,
+            max_size=MAX_MESSAGE,
+            ping_interval=5,
+            ping_timeout=10,
+            open_timeout=10,
+            close_timeout=2,
+            proxy=None,
+        )
 
     def _trust(self) -> ssl.SSLContext:
         context = trusting(self._state.authority())

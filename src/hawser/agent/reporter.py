@@ -25,10 +25,13 @@ class Reporter:
         self,
         daemon: GatewayDaemon,
         monotonic: Callable[[], float],
+        taken: Callable[[], Mapping[str, str]] = dict,
         interfaces: Path = _INTERFACES,
     ) -> None:
+        """Take the daemon, a clock, and what gives interfaces that a switch has taken from it."""
         self._daemon = daemon
         self._monotonic = monotonic
+        self._taken = taken
         self._interfaces = interfaces
         self._before: Reading | None = None
         self._names: tuple[str, ...] = ()
@@ -74,8 +77,10 @@ class Reporter:
         self._sequence += 1
 
     def _ports(self, config: GatewayConfig) -> Iterator[tuple[str, Interface]]:
+        taken = self._taken()
         for port in config.switch.ports if config.switch else ():
-            folder = self._interfaces / port.interface / "statistics"
+            interface = taken.get(port.name, port.interface)
+            folder = self._interfaces / interface / "statistics"
             try:
                 counted = {name: int((folder / name).read_text()) for name in _COUNTED}
             except (OSError, ValueError):

@@ -13,16 +13,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hawser.agent.applier import Applier
+from hawser.agent.bridge import GatewayBridge
 from hawser.agent.daemon import GatewayDaemon
 from hawser.agent.errors import AgentError
 from hawser.agent.link import Link
 from hawser.agent.state import StateDirectory
 from hawser.agent.steering import Chains
 from hawser.driver import capabilities
+from hawser.driver.parts import openvswitch
 from hawser.driver.roles import hawserd
 
 _CAPABILITIES = ("tun", "mptcp", "tproxy", "xdp")
-"""What gateways may need."""
+"""Of the kernel, what gateways may need."""
 
 
 def run(path: Path) -> None:
@@ -36,11 +38,18 @@ def run(path: Path) -> None:
     joined = state.joined()
     with _alone(state):
         daemon = GatewayDaemon(state, hawserd())
-        applier = Applier(state, daemon, Chains(), time.monotonic)
+        bridge = GatewayBridge(state.path / "ofs")
+        applier = Applier(state, daemon, Chains(), bridge, time.monotonic)
         applier.restore()  # whoever the controller is, and whether it answers
-        found = tuple(name for name in _CAPABILITIES if capabilities.has(name))
+        link = Link(state, joined, daemon, applier, bridge, tuple(_capabilities()))
         with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(_until_stopped(Link(state, joined, daemon, applier, found)))
+            asyncio.run(_until_stopped(link))
+
+
+def _capabilities() -> Iterator[str]:
+    yield from (name for name in _CAPABILITIES if capabilities.has(name))
+    if not openvswitch.absent():
+        yield "ovs-vswitchd"
 
 
 async def _until_stopped(link: Link) -> None:

@@ -5,6 +5,7 @@ pki -> pki.N/       the authority's certificate, the branch's certificate and ke
 good.json           the configuration that is kept, also without a controller
 hawserd.json        what the daemon was started with
 hawserd.pid, .log, .log.1
+ofs/                an OpenFlow switch: database, sockets, logs (hawser.agent.openvswitch)
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from cryptography import x509
 from pydantic import Field, ValidationError
 
 from hawser.agent.errors import AgentError
+from hawser.overlay.config.bridge import FIELD as BRIDGE
+from hawser.overlay.config.bridge import Bridge
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.config.steering import FIELD as STEERING
 from hawser.overlay.config.steering import Steering
@@ -54,9 +57,19 @@ class Kept(Model):
             ValueError: it is not a configuration that was kept.
         """
         document = json.loads(self.document)
-        document.pop(STEERING, None)
+        for field in (STEERING, BRIDGE):
+            document.pop(field, None)
         found = GatewayConfig.model_validate_json(json.dumps(document))
         return found.model_copy(update={"control": PurePosixPath(CONTROL)})
+
+    def bridge(self) -> Bridge | None:
+        """Read the OpenFlow switch; None where there is none.
+
+        Raises:
+            ValueError: it is not a configuration that was kept.
+        """
+        found = json.loads(self.document).get(BRIDGE)
+        return None if found is None else Bridge.model_validate_json(json.dumps(found))
 
     def steering(self) -> Steering | None:
         """Read the chains of service functions; None where there are none.

@@ -17,6 +17,10 @@ until they are acknowledged.
                  <-------------------------   Renewed
                  <-------------------------   Measure         an idle path, by trains of packets
     Measured     ------------------------->                   what it would carry
+
+An OpenFlow switch has a connection of its own (`SWITCH_PATH`), which the gateway makes for it. It
+begins with `SwitchHello`, which is said again where it changes; binary frames carry the bytes of
+OpenFlow, both ways.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from hawser.control.series import NAME
+from hawser.overlay.config.bridge import Stations
 
 SERVER_NAME = "controller.hawser.internal"
 """The controller's name in its certificate. Names of branches have no dot."""
@@ -39,6 +44,8 @@ PROTOCOL = 2
 """Version of these messages."""
 MAX_MESSAGE = 4 * 1024 * 1024
 """Bytes of a message; a configuration of 200 branches has less than a tenth."""
+SWITCH_PATH = "/openflow"
+"""Path of the connection of a gateway's OpenFlow switch."""
 MAX_SERIES = 4096
 """Series of one gateway."""
 
@@ -187,6 +194,17 @@ class Measured(Message):
     """That the estimate rests on."""
     error: Text = ""
     """Why there is no estimate."""
+
+
+class SwitchHello(Message):
+    """What the gateway's OpenFlow switch should have."""
+
+    kind: Literal["switch"] = "switch"
+    protocol: int
+    digest: Digest | None = None
+    """Configuration that the gateway has or tries, whose entries are the switch's."""
+    stations: Annotated[dict[Text, Stations], Field(max_length=64)] = {}
+    """Ethernet addresses, by the names of WAN ports."""
 
 
 FromGateway = Hello | Trying | Outcome | Peers | Series | Renew | Measured

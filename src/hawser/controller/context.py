@@ -10,6 +10,7 @@ from hawser.controller.access.limit import RateLimit
 from hawser.controller.access.vault import Vault
 from hawser.controller.db.database import Database
 from hawser.controller.inventory.gateway import Signer
+from hawser.controller.jobs.openflow import SwitchControl
 from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.paths.trains import Trains
@@ -48,6 +49,8 @@ class Context:
     """Answers what would be if."""
     others: Others
     """The other controllers, which have statistics of other gateways."""
+    switches: SwitchControl
+    """OpenFlow switches that are connected to this controller."""
     gateways_port: int
     """TCP port to which gateways connect."""
     changed: Callable[[], None] = lambda: None

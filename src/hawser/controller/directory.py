@@ -5,6 +5,7 @@ sealing.key         opens the secrets that are sealed in the database
 ca.pem              certificate of the authority
 server.pem, .key    the controller's own certificate, renewed at start
 controller.db       the database, unless another URL is set
+openflow/           sockets of the OpenFlow controller, and what it was started with
 statistics/         what gateways have reported (hawser.store.statistics)
 """
 
@@ -37,6 +38,7 @@ from hawser.controller.db.database import Database
 from hawser.controller.errors import DirectoryError, Invalid
 from hawser.controller.inventory import authority
 from hawser.controller.inventory.gateway import Signer
+from hawser.controller.jobs.openflow import SwitchControl
 from hawser.controller.jobs.paths import Planned
 from hawser.controller.jobs.remote_write import Target
 from hawser.controller.jobs.watch import Watch
@@ -59,7 +61,7 @@ from hawser.store.statistics.store import StatisticsStore
 
 _SETTINGS, _SEALING_KEY, _AUTHORITY = "controller.json", "sealing.key", "ca.pem"
 _CERTIFICATE, _KEY = "server.pem", "server.key"
-_STATISTICS = "statistics"
+_STATISTICS, _OPENFLOW = "statistics", "openflow"
 _SERVER_LIFETIME = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=60)
 
@@ -331,6 +333,7 @@ def open_context(
         trains=Trains(),
         whatif=WhatIf(),
         others=Others(settings.others, found.pem),
+        switches=SwitchControl(directory.path.absolute() / _OPENFLOW),
         gateways_port=settings.gateways_port,
         changed=changed,
     )

@@ -24,6 +24,7 @@ from hawser.controller.directory import Directory, Settings, open_context, utc_n
 from hawser.controller.errors import DirectoryError
 from hawser.controller.jobs.alarms import Sender, Sources, Watchman, alarming
 from hawser.controller.jobs.names import NameResolution, Resolver, resolving
+from hawser.controller.jobs.openflow import driving
 from hawser.controller.jobs.paths import PathConfiguration, choosing
 from hawser.controller.jobs.upkeep import upkeep
 from hawser.controller.link.server import Server
@@ -122,7 +123,8 @@ async def _serve(directory: Directory) -> None:
         names = resolving(work, changed)
         sender = Sender(context.database, context.vault, context.clock, settings.alarms.networks)
         alarms = alarming(_watchman(context, directory, settings), sender)
-        async with servers[0].serving(directory), jobs, paths, names, alarms:
+        switches = driving(context.switches)
+        async with servers[0].serving(directory), jobs, paths, names, alarms, switches:
             yield
         context.close()
 

@@ -198,6 +198,14 @@ class Branch(Program):
         """Process of its `hawserd`."""
         return int((self.directory / "hawserd.pid").read_text())
 
+    def switch(self) -> int:
+        """Process of its OpenFlow switch."""
+        return int((self.directory / "ofs" / "ovs-vswitchd.pid").read_text())
+
+    def switch_database(self) -> int:
+        """Process of the switch's database."""
+        return int((self.directory / "ofs" / "ovsdb-server.pid").read_text())
+
     def status(self) -> dict[str, Any]:
         code, text = control.ask(self.directory / "gateway.sock", "GET", "/v1/status")
         assert code == 200, text
@@ -216,10 +224,11 @@ class Branch(Program):
         return {peer["branch"] for peer in self.status()["peers"] if peer["up"]}
 
     def end(self) -> None:
-        """End agent and daemon, whatever they do."""
+        """End agent, daemon and OpenFlow switch, whatever they do."""
         self.stop(signal.SIGKILL)
-        with contextlib.suppress(OSError, ValueError):
-            os.kill(self.daemon(), signal.SIGKILL)
+        for each in (self.daemon, self.switch, self.switch_database):
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(each(), signal.SIGKILL)
 
 
 class Deployment:

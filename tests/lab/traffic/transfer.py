@@ -56,13 +56,15 @@ class Transfer:
         port: int = 7,
         pause: float = 0,
         back: bool = False,
+        ends: tuple[int, int] = (1, 2),
     ) -> None:
         """Connect and begin to send 16 KiB at a time: so many bytes, or (0) until it is ended.
 
-        With a `pause` after each 16 KiB, s. `back`: from branch 2, and `to` is of branch 1.
+        With a `pause` after each 16 KiB, s. `ends` are the namespaces of sender and receiver, and
+        `to` is an address of the second; with `back` it is the other way round.
         """
         pipe = subprocess.PIPE
-        here, there = (2, 1) if back else (1, 2)
+        here, there = ends[::-1] if back else ends
         self._receiver = lab.start(there, sys.executable, "-c", _RECEIVE, str(port), stdout=pipe)
         assert self._receiver.stdout
         assert self._receiver.stdout.readline() == "listening\n"

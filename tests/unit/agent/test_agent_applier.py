@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from hawser.agent.applier import Applier
+from hawser.agent.bridge import GatewayBridge
 from hawser.agent.daemon import GatewayDaemon, needs_restart
 from hawser.agent.errors import AgentError
 from hawser.agent.state import Joined, Kept, StateDirectory
@@ -18,6 +19,7 @@ from hawser.agent.trial import PATIENCE_S
 from hawser.control.client import ControlError
 from hawser.control.link import Configure, Confirm, Outcome, Trying
 from hawser.control.model import GatewayStatus
+from hawser.overlay.config.bridge import Bridge
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.config.steering import Steering
 from hawser.overlay.sdwan.gateway import configurations
@@ -91,6 +93,16 @@ class Kernel:
             raise UnreachedError("service functions: there is no interface fw0")
 
 
+@dataclass
+class Switch:
+    """An OpenFlow switch that notes what is asked of it."""
+
+    applied: list[tuple[Bridge | None, str | None, bool]] = field(default_factory=list)
+
+    def apply(self, bridge: Bridge | None, digest: str | None = None, *, install: bool) -> None:
+        self.applied.append((bridge, digest and digest[-1], install))
+
+
 class Machine:
     """An applier, its daemon and a clock."""
 
@@ -99,7 +111,12 @@ class Machine:
         self.state = StateDirectory(path)
         self.daemon = daemon or Daemon()
         self.chains = Kernel()
-        parts = (cast("GatewayDaemon", self.daemon), cast("Chains", self.chains))
+        self.switch = Switch()
+        parts = (
+            cast("GatewayDaemon", self.daemon),
+            cast("Chains", self.chains),
+            cast("GatewayBridge", self.switch),
+        )
         self.applier = Applier(self.state, *parts, lambda: self.now)
 
     def keep(self, sent: Configure) -> None:
@@ -167,6 +184,36 @@ def test_a_function_that_is_away_stops_its_classes_and_no_others(tmp_path: Path)
     told = again.applier.advance()
     assert isinstance(told, Outcome)
     assert (told.result, told.detail) == ("refused", "service functions: there is no interface fw0")
+
+
+def test_an_openflow_switch_is_the_controllers_but_for_what_is_returned_from(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path)
+    machine.keep(bridged(1))
+    (first,) = machine.switch.applied
+    assert first[0] is not None
+    assert first[0].ports[0].interface == "a"
+    assert first[1:] == ("1", False), "the controller installs the entries"
+    machine.daemon.refuses = True
+    machine.applier.configure(bridged(2, next_hop="192.0.2.99"))
+    tried, returned = machine.switch.applied[1:]
+    assert tried[0] != first[0]
+    assert tried[1:] == ("2", False)
+    assert returned == (first[0], "1", True), "the controller may be out of reach"
+    again = Machine(tmp_path)
+    again.applier.restore()
+    assert again.switch.applied == [returned]
+    machine.keep(message(3))
+    assert machine.switch.applied[-1] == (None, "3", False), "the ports are given back"
+
+
+def bridged(version: int, next_hop: str = "192.0.2.5") -> Configure:
+    """A configuration with an OpenFlow switch."""
+    port = {"name": "a", "interface": "a", "addresses": ["192.0.2.6"], "next_hop": next_hop}
+    document = json.loads(config().model_dump_json())
+    document["bridge"] = {"ports": [port], "entries": []}
+    return Configure(version=version, digest=f"{version:064x}", document=json.dumps(document))
 
 
 def test_an_agent_that_knows_no_chains_refuses_them() -> None:

@@ -119,7 +119,9 @@ class Second:
 
     def __init__(self) -> None:
         self.daemon, self.now = Daemon(), 0
-        self.reporter = Reporter(cast("GatewayDaemon", self.daemon), lambda: self.now, Path("/no"))
+        self.reporter = Reporter(
+            cast("GatewayDaemon", self.daemon), lambda: self.now, dict, Path("/no")
+        )
 
     def next(self) -> None:
         self.now += 1

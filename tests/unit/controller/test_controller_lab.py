@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from hawser.agent.state import Kept
 from hawser.controller.policy.configuration import desired, digest_of
 from hawser.controller.policy.version import document_of, network_of
 from hawser.overlay.config.gateway import GatewayConfig
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import GatewayDaemon
 from hawser.spec import load
+from hawser.spec.overlay import SwitchKind
 from hawser.spec.workflow import Scenario
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,6 +66,26 @@ def test_gateways_get_what_the_plan_says(overlay: dict[str, Any]) -> None:
         config = GatewayConfig.model_validate_json(made[daemon.config.branch].document)
         same = daemon.config.model_copy(update={"control": config.control})
         assert digest_of(same.model_dump_json()) == made[daemon.config.branch].digest
+
+
+def test_agents_make_openflow_switches_of_what_the_plan_says() -> None:
+    plan = network(scenario(switch=SwitchKind.OPENFLOW))
+    assert plan.controller
+    assert not plan.switches, "the driver makes none"
+    made = desired(network_of(document_of(plan.controller.network)), 1, ())
+    daemons = [each for each in plan.daemons if isinstance(each, GatewayDaemon)]
+    assert len(daemons) == len(made) == 5
+    hops = set()
+    for daemon in daemons:
+        wanted = made[daemon.config.branch]
+        kept = Kept(version=1, digest=wanted.digest, document=wanted.document)
+        assert daemon.config.switch == kept.config().switch
+        assert daemon.config.wan == kept.config().wan
+        assert wanted.bridge
+        hops |= {port.next_hop for port in wanted.bridge.ports}
+    interfaces = [each for node in plan.nodes for each in node.interfaces]
+    found = {each.offload for each in interfaces if hops & set(each.ipv4)}
+    assert found == {False}, "frames leave the WAN whole"
 
 
 def test_a_lab_without_a_controller_configures_its_gateways() -> None:

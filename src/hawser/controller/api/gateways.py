@@ -30,6 +30,7 @@ from hawser.controller.api.model import (
     Number,
     RevokeBody,
     StatisticsAnswer,
+    SwitchAnswer,
     TokenAnswer,
     TokenBody,
 )
@@ -132,7 +133,10 @@ def list_gateways(shared: Shared, who: BranchReader) -> Response:
         found = [each for each in gateway.gateways(session) if who.has(each.branch)]
         rows = {row.gateway: row for row in observation.observations(session)}
         ends, now = gateway.ends(session), shared.clock()
-    answers = [_gateway(plan, each, rows[each.id], ends.get(each.id), now) for each in found]
+    switches = shared.switches.state()
+    answers = [
+        _gateway(plan, each, rows[each.id], ends.get(each.id), now, switches) for each in found
+    ]
     # Written here: FastAPI would validate a thousand answers once more.
     return Response(_LIST.dump_json(answers), media_type="application/json")
 
@@ -146,7 +150,7 @@ def read_gateway(number: Number, shared: Shared, who: BranchReader) -> GatewayAn
         row = session.get_one(Observation, number)
         certificates = gateway.certificates(session, number)
     end = certificates[0].expires if certificates else None
-    return _gateway(plan, found, row, end, shared.clock())
+    return _gateway(plan, found, row, end, shared.clock(), shared.switches.state())
 
 
 @router.post("/gateways/{number}/approve", status_code=204, responses=documented(404, 409))
@@ -233,7 +237,12 @@ def _own(session: Session, who: Principal, number: int) -> Gateway:
 
 
 def _gateway(
-    plan: Plan, found: Gateway, row: Observation, end: datetime | None, now: datetime
+    plan: Plan,
+    found: Gateway,
+    row: Observation,
+    end: datetime | None,
+    now: datetime,
+    switches: Mapping[str, Mapping[str, Any]],
 ) -> GatewayAnswer:
     return GatewayAnswer(
         state=state_of(found),
@@ -246,6 +255,7 @@ def _gateway(
         warnings=_warnings(plan, found, row),
         peers=row.peers or {},
         configuration=_configuration(plan, found, row, now),
+        switch=_switch(plan, found, switches),
         **_columns(found),
     )
 
@@ -255,6 +265,17 @@ def _warnings(plan: Plan, found: Gateway, row: Observation) -> tuple[str, ...]:
     needs = wanted.needs if wanted else frozenset[Need]()
     ours, clock = hawser.__version__, row.clock_offset_s
     return tuple(warnings(ours, row.software, clock, row.capabilities, needs))
+
+
+def _switch(
+    plan: Plan, found: Gateway, switches: Mapping[str, Mapping[str, Any]]
+) -> SwitchAnswer | None:
+    wanted = plan.desired.get(found.branch) if state_of(found) is State.APPROVED else None
+    if wanted is None or wanted.bridge is None:
+        return None
+    away = {"connected": False, "installed": False, "flows": 0, "fault": None}
+    state = switches.get(found.branch, away)
+    return SwitchAnswer(**{name: state[name] for name in away})
 
 
 def _columns(found: Gateway) -> Mapping[str, Any]:

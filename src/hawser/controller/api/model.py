@@ -465,6 +465,18 @@ class Configuration(Answer):
     """Why."""
 
 
+class SwitchAnswer(Answer):
+    """A gateway's OpenFlow switch, as the controller that is asked sees it."""
+
+    connected: bool
+    """Whether it is connected to this controller."""
+    installed: bool
+    """Whether it has exactly the flows that it should have."""
+    flows: int
+    fault: str | None
+    """Why its last connection ended."""
+
+
 class GatewayAnswer(Answer):
     """A gateway."""
 
@@ -494,6 +506,8 @@ class GatewayAnswer(Answer):
     peers: dict[str, bool]
     """Other branches, and whether packets reach them."""
     configuration: Configuration
+    switch: SwitchAnswer | None
+    """None where it has no OpenFlow switch."""
 
 
 class RevokeBody(Body):

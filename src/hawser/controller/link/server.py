@@ -21,7 +21,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from hawser.control.link import MAX_MESSAGE, MISUSED, REPLACED
+from hawser.control.link import MAX_MESSAGE, MISUSED, REPLACED, SWITCH_PATH
 from hawser.controller.context import Context
 from hawser.controller.db.notify import listen
 from hawser.controller.directory import Directory
@@ -32,6 +32,7 @@ from hawser.controller.jobs.watch import Plan
 from hawser.controller.link.cap import Cap, Capped
 from hawser.controller.link.notes import Notes
 from hawser.controller.link.session import Session
+from hawser.controller.link.switches import Switches
 from hawser.controller.telemetry import observation
 from hawser.controller.telemetry.observation import SEEN_EVERY
 
@@ -57,6 +58,7 @@ class Server:
         self._admitted = WeakKeyDictionary[ServerConnection, tuple[int, str]]()
         self._waiting: list[asyncio.Future[Plan]] = []
         self.notes = Notes(context.database)
+        self._switches = Switches(context.switches)
         self._ending = False
 
     def changed(self) -> None:
@@ -115,6 +117,19 @@ class Server:
 
     async def _serve(self, connection: ServerConnection) -> None:
         number, branch = self._admitted.pop(connection)
+        work = self._serve_switch if _is_switch(connection) else self._serve_gateway
+        try:
+            await work(connection, number, branch)
+        except (ConnectionClosed, TimeoutError) as error:
+            _log.info("gateway %s (%s): %s", number, branch, error or "it says nothing")
+        except ValueError as error:
+            _log.warning("gateway %s (%s): %s", number, branch, error)
+            await connection.close(MISUSED, "this is not the protocol of this controller")
+
+    async def _serve_switch(self, connection: ServerConnection, number: int, branch: str) -> None:
+        await self._switches.serve(connection, (number, branch))
+
+    async def _serve_gateway(self, connection: ServerConnection, number: int, branch: str) -> None:
         plan = self._plan
         if plan is None or number not in plan.approved:  # it has only just joined
             plan = await self.fresh_plan()
@@ -125,11 +140,6 @@ class Server:
             await old.close(REPLACED, "the gateway has connected once more")
         try:
             await session.run()
-        except (ConnectionClosed, TimeoutError) as error:
-            _log.info("gateway %s (%s): %s", number, branch, error or "it says nothing")
-        except ValueError as error:
-            _log.warning("gateway %s (%s): %s", number, branch, error)
-            await session.close(MISUSED, "this is not the protocol of this controller")
         finally:
             if self._sessions.get(number) is session:
                 del self._sessions[number]
@@ -158,6 +168,7 @@ class Server:
                     future.set_result(self._plan)
             for session in tuple(self._sessions.values()):
                 session.take(self._plan)
+            self._switches.take(self._plan)
             await asyncio.sleep(_LOOK_SELDOM_S)
 
     async def _listen(self) -> None:
@@ -209,6 +220,10 @@ class Server:
             _log.exception("the roll-out cannot go on")
             return plan
         return self._context.watch.plan() if changed else plan
+
+
+def _is_switch(connection: ServerConnection) -> bool:
+    return connection.request is not None and connection.request.path == SWITCH_PATH
 
 
 def _capped(

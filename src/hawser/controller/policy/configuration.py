@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from hawser.overlay.config.base import Need
+from hawser.overlay.config.bridge import FIELD as BRIDGE
+from hawser.overlay.config.bridge import Bridge
 from hawser.overlay.config.gateway import GatewayConfig, IpipTransport, Transport
 from hawser.overlay.config.steering import FIELD as STEERING
 from hawser.overlay.sdwan.automatic import Choice
 from hawser.overlay.sdwan.branch import Branch
+from hawser.overlay.sdwan.bridge import bridged
 from hawser.overlay.sdwan.fabric import Fabric
 from hawser.overlay.sdwan.gateway import peer, without_peers
 from hawser.overlay.sdwan.group import Group
@@ -40,6 +43,8 @@ class Desired:
     """What the gateway's machine must have for it."""
     peers: frozenset[str] = frozenset()
     """Branches that the gateway has a tunnel to."""
+    bridge: Bridge | None = None
+    """The gateway's OpenFlow switch, if it has one."""
 
 
 class Computer:
@@ -120,13 +125,18 @@ class Computer:
 
     def _desired(self, fabric: Fabric, name: str, version: int, config: GatewayConfig) -> Desired:
         """Put a configuration together from its own part and those of its peers."""
+        config, bridge = bridged(fabric.branches[name], config)
         own = json.loads(config.model_dump_json()) | {"peers": _PLACE}
+        needs = config.needs()
+        if bridge is not None:
+            own |= {BRIDGE: json.loads(bridge.model_dump_json())}
+            needs |= {"ovs-vswitchd"}
         if (chains := steering(fabric, name)) is not None:
             own |= {STEERING: json.loads(chains.model_dump_json())}
         peers = ",".join(self._peer(fabric, name, other) for other in fabric.peers(name))
         document = _canonical(own).replace(f'"{_PLACE}"', f"[{peers}]", 1)
         digest = sha256(document.encode()).hexdigest()
-        return Desired(version, document, digest, config.needs(), frozenset(fabric.peers(name)))
+        return Desired(version, document, digest, needs, frozenset(fabric.peers(name)), bridge)
 
     def _peer(self, fabric: Fabric, name: str, other: str) -> str:
         branch, groups = fabric.branches[other], fabric.to(name, other)

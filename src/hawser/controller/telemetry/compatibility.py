@@ -10,7 +10,7 @@ from hawser.overlay.config.base import Need
 _CLOCK_S: Final = 5.0
 """Far below the hour of tolerance that certificates have, and so much that it is no delay of the
 message: a clock without NTP."""
-_REPORTED: Final[frozenset[Need]] = frozenset({"mptcp", "tproxy", "tun", "xdp"})
+_REPORTED: Final[frozenset[Need]] = frozenset({"mptcp", "ovs-vswitchd", "tproxy", "tun", "xdp"})
 """Needs that gateways report on."""
 
 

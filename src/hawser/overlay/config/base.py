@@ -24,7 +24,7 @@ Port16 = Annotated[int, Field(ge=0, le=0xFFFF)]
 PortRange = tuple[Port16, Port16]
 """First and last port."""
 
-Need = Literal["hawserd", "mptcp", "tproxy", "tun", "xdp"]
+Need = Literal["hawserd", "mptcp", "ovs-vswitchd", "tproxy", "tun", "xdp"]
 """A program or a kernel feature, by the name that `hawser doctor` gives it."""
 
 

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from hawser.overlay.lab.plan import AGENTS, ControllerPlan, Daemon, GatewayDaemon, NetworkPlan
 from hawser.overlay.lab.resolved import Resolved
+from hawser.overlay.sdwan.bridge import bridged
 from hawser.overlay.sdwan.gateway import wan_filter
 from hawser.spec.network import AccessLine, Network
 from hawser.spec.overlay import Overlay, Service
@@ -42,7 +43,7 @@ def _joined(lab: Resolved, daemon: Daemon) -> Daemon:
     opened = branch.model_copy(update={"wan_services": _wan_services(branch.wan_services)})
     control = PurePosixPath(AGENTS, daemon.name, "gateway.sock")
     changed = {"control": control, "wan": wan_filter(lab.fabric, opened)}
-    config = daemon.config.model_copy(update=changed)
+    config, _ = bridged(opened, daemon.config.model_copy(update=changed))
     return daemon.model_copy(update={"config": config, "joined": True})
 
 

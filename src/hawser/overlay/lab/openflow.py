@@ -30,7 +30,11 @@ from hawser.overlay.config.openflow import (
     ControllerConfig,
     OpenFlowPort,
     OpenFlowSwitch,
+    agent_port,
+    behind_port,
+    inner_port,
     mac,
+    output_port,
 )
 from hawser.overlay.lab.plan import (
     Daemon,
@@ -58,11 +62,14 @@ def switched(plan: NetworkPlan) -> NetworkPlan:
     """Add an OpenFlow switch to the gateways that ask for one, and one controller for all of them.
 
     A gateway asks for it by a switch of kind `openflow` in its daemon's configuration; the entries
-    move to the controller's configuration. If no gateway asks, the plan is unchanged.
+    move to the controller's configuration. If no gateway asks, the plan is unchanged. Agents of a
+    network's controller make the switches themselves: next hops only have to be as on a wire.
     """
     asked = {each.node: switch for each in plan.daemons if (switch := _asked(each))}
     if not asked:
         return plan
+    if plan.controller is not None:
+        return _wired(plan, {port.next_hop for each in asked.values() for port in each.ports})
     nodes = {node.name: node for node in plan.nodes}
     switches = [_switch(nodes[name], switch) for name, switch in asked.items()]
     ports = {name: _places(switch) for name, switch in asked.items()}
@@ -80,6 +87,22 @@ def switched(plan: NetworkPlan) -> NetworkPlan:
     )
 
 
+def _wired(plan: NetworkPlan, hops: set[IPv4Address]) -> NetworkPlan:
+    """Turn off offload at next hops, which keep their Ethernet addresses."""
+    nodes = (
+        node.model_copy(
+            update={
+                "interfaces": tuple(
+                    each.model_copy(update={"offload": False}) if hops & set(each.ipv4) else each
+                    for each in node.interfaces
+                )
+            }
+        )
+        for node in plan.nodes
+    )
+    return plan.model_copy(update={"nodes": tuple(nodes)})
+
+
 _SSC = NodePlan(name=CONTROLLER, role="controller", interfaces=(), sysctl=dict(ALIKE))
 
 
@@ -94,7 +117,7 @@ def _daemon(daemon: Daemon) -> Daemon:
     if switch is None:
         return daemon
     ports = tuple(
-        port.model_copy(update={"interface": _agent(place)})
+        port.model_copy(update={"interface": agent_port(place)})
         for place, port in enumerate(switch.ports)
     )
     left = switch.model_copy(update={"ports": ports, "entries": ()})
@@ -136,8 +159,8 @@ def _controller(switches: list[OpenFlowSwitch]) -> OpenFlowDaemon:
 
 def _plan(number: int, switch: OpenFlowSwitch, ports: Mapping[str, int]) -> SwitchPlan:
     wan = tuple((interface, FIRST_WAN + place) for interface, place in ports.items())
-    out = tuple((_out(place), FIRST_OUT + place) for place in ports.values())
-    agent = tuple((_inner(place), FIRST_AGENT + place) for place in ports.values())
+    out = tuple((output_port(place), FIRST_OUT + place) for place in ports.values())
+    agent = tuple((inner_port(place), FIRST_AGENT + place) for place in ports.values())
     return SwitchPlan(
         node=switch.name, datapath_id=number, ports=(*wan, *out, *agent), socket=str(switch.socket)
     )
@@ -145,7 +168,10 @@ def _plan(number: int, switch: OpenFlowSwitch, ports: Mapping[str, int]) -> Swit
 
 def _links(switch: OpenFlowSwitch) -> Iterator[LinkPlan]:
     for place in range(len(switch.ports)):
-        for one, other in ((_agent(place), _inner(place)), (_out(place), _behind(place))):
+        for one, other in (
+            (agent_port(place), inner_port(place)),
+            (output_port(place), behind_port(place)),
+        ):
             ends = ((switch.name, one), (switch.name, other))
             yield LinkPlan(name=f"{switch.name}.{one}", ends=ends)
 
@@ -155,11 +181,11 @@ def _node(node: NodePlan, ports: Mapping[str, int], hops: set[IPv4Address]) -> N
     interfaces = [_next_hop(interface, hops) for interface in node.interfaces]
     if not ports:
         return node.model_copy(update={"interfaces": tuple(interfaces)})
-    moved = {interface: _agent(place) for interface, place in ports.items()}
+    moved = {interface: agent_port(place) for interface, place in ports.items()}
     return node.model_copy(
         update={
             "interfaces": tuple(each for i in interfaces for each in _split(i, ports)),
-            "redirects": tuple((_behind(place), name) for name, place in ports.items()),
+            "redirects": tuple((behind_port(place), name) for name, place in ports.items()),
             "routes": tuple(_moved(route, moved) for route in node.routes),
             "mptcp": tuple(_moved(endpoint, moved) for endpoint in node.mptcp),
             "sysctl": {**node.sysctl, **_sysctl(ports)},
@@ -193,12 +219,12 @@ def _split(interface: InterfacePlan, ports: Mapping[str, int]) -> Iterator[Inter
     yield bare
     yield bare.model_copy(
         update={
-            "name": _agent(place),
+            "name": agent_port(place),
             "addresses": interface.addresses,
             "mac": mac(interface.ipv4[0]),
         }
     )
-    for name in (_inner(place), _out(place), _behind(place)):
+    for name in (inner_port(place), output_port(place), behind_port(place)):
         yield bare.model_copy(update={"name": name})
 
 
@@ -212,28 +238,8 @@ def _sysctl(ports: Mapping[str, int]) -> dict[str, str]:
     deaf = {
         f"net.ipv4.conf.{name}.{key}": value
         for interface, place in ports.items()
-        for name in (interface, _inner(place), _out(place), _behind(place))
+        for name in (interface, inner_port(place), output_port(place), behind_port(place))
         for key, value in _DEAF.items()
     }
-    filters = {f"net.ipv4.conf.{_agent(place)}.rp_filter": "0" for place in ports.values()}
+    filters = {f"net.ipv4.conf.{agent_port(place)}.rp_filter": "0" for place in ports.values()}
     return {**deaf, **filters}
-
-
-def _agent(place: int) -> str:
-    """Port towards the agent. Only names made here contain an underscore."""
-    return f"mpa_{place}"
-
-
-def _inner(place: int) -> str:
-    """The switch's end of the cable to the agent."""
-    return f"ofs_{place}"
-
-
-def _out(place: int) -> str:
-    """The switch's end of the cable to a WAN port."""
-    return f"out_{place}"
-
-
-def _behind(place: int) -> str:
-    """The far end of the cable to a WAN port, redirected to that port."""
-    return f"wan_{place}"

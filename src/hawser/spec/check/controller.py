@@ -50,9 +50,9 @@ def _overlay(overlay: Overlay) -> Iterator[Issue]:
     if overlay.transport is Transport.MPTCP and overlay.encryption is Encryption.NONE:
         message = "found none, expected tls13 with a controller"
         yield Issue(("overlay", "encryption"), message)
-    if overlay.switch is SwitchKind.OPENFLOW:
-        message = "found openflow, expected bpf or none with a controller"
-        yield Issue(("overlay", "switch"), message)
+    if overlay.switch is SwitchKind.OPENFLOW and overlay.transport is not Transport.QUIC:
+        message = f"found openflow with the {overlay.transport.value} transport"
+        yield Issue(("overlay", "switch"), f"{message}, expected quic with a controller")
 
 
 def _events(scenario: Scenario) -> Iterator[Issue]:

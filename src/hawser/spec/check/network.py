@@ -56,9 +56,9 @@ def _transport(network: Network) -> Iterator[Issue]:
     if settings.transport is Transport.MPTCP and settings.encryption is Encryption.NONE:
         message = "found none, expected tls13: a network is encrypted"
         yield Issue(("overlay", "encryption"), message)
-    if settings.switch is SwitchKind.OPENFLOW:
-        message = "found openflow, expected bpf or none: gateways of a network switch by themselves"
-        yield Issue(("overlay", "switch"), message)
+    if settings.switch is SwitchKind.OPENFLOW and settings.transport is not Transport.QUIC:
+        message = f"found openflow with the {settings.transport.value} transport, expected quic"
+        yield Issue(("overlay", "switch"), f"{message}: agents move no MPTCP endpoints")
 
 
 def _lan_ports(network: Network) -> Iterator[Issue]:
