@@ -126,8 +126,6 @@ def test_branches_beyond_960_need_labels_with_5_low_bits() -> None:
         return [each.message for each in check(Network.model_validate(described))]
 
     assert with_branches(960, 6) == []
-    assert with_branches(961, 6) == [
-        "found 961 branches, expected at most 960: with label_bits: 6 a path label has 10 bits for"
-        " a branch"
-    ]
+    (message,) = with_branches(961, 6)
+    assert message.startswith("found 961 branches, expected at most 960: with label_bits: 6 a path")
     assert with_branches(1920, 5) == []
