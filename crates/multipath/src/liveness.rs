@@ -21,6 +21,14 @@ const MIN_PTO: Duration = Duration::from_millis(60);
 /// that the host is not the cause.
 const MIN_LATENESS: Duration = Duration::from_millis(15);
 
+/// Time within which one of several PINGs is acknowledged, at least, and as a number of probe timeouts: then the path is
+/// down though nothing else is in flight. Lost PINGs are repeated within it (RFC 9002 section 6.2).
+const MIN_PING_TIMEOUT: Duration = Duration::from_millis(750);
+const PING_TIMEOUT_PTOS: u32 = 4;
+
+/// PINGs without an answer that take a path down: a host that was stopped has sent fewer in that time.
+const MIN_PINGS: u32 = 3;
+
 /// Time for which the maximum lateness is remembered, and the factor on it.
 const LATENESS_WINDOW: Duration = Duration::from_secs(2);
 const LATENESS_FACTOR: u32 = 2;
@@ -38,7 +46,7 @@ pub(crate) enum Silence {
     Normal,
     /// An acknowledgement should have arrived.
     Overdue,
-    /// None arrived for two probe timeouts.
+    /// None arrived for two probe timeouts, or for several PINGs.
     Down,
 }
 
@@ -49,6 +57,10 @@ pub(crate) struct AckMonitor {
     rtt: Option<(Duration, Duration)>,
     /// Since when an acknowledgement is awaited; none if nothing is in flight.
     awaiting_since: Option<Instant>,
+    /// PINGs since the last acknowledgement: when the first was sent, and how many were.
+    asked: Option<(Instant, u32)>,
+    /// When the newest packet was sent, and when the newest one that is acknowledged: that may be a PING.
+    newest: (Option<Instant>, Option<Instant>),
     /// Send times later than that of the last packet acknowledged.
     send_times: VecDeque<Instant>,
     /// When the last acknowledgement arrived, here and on any path of the group.
@@ -66,6 +78,8 @@ impl AckMonitor {
         Self {
             rtt: None,
             awaiting_since: None,
+            asked: None,
+            newest: (None, None),
             send_times: VecDeque::new(),
             last_ack: None,
             group_last_ack: None,
@@ -103,10 +117,22 @@ impl AckMonitor {
     /// A packet was sent.
     pub(crate) fn on_sent(&mut self, now: Instant) {
         self.awaiting_since.get_or_insert(now);
+        self.newest.0 = Some(now);
         let is_new = self.send_times.back().is_none_or(|last| now >= *last + SEND_TIME_RESOLUTION);
         if is_new && self.send_times.len() < MAX_SEND_TIMES {
             self.send_times.push_back(now);
         }
+    }
+
+    /// A PING is sent.
+    pub(crate) fn on_ping(&mut self, now: Instant) {
+        let (_, times) = self.asked.get_or_insert((now, 0));
+        *times = times.saturating_add(1);
+    }
+
+    /// Whether a PING has had no answer yet.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// A packet was acknowledged; returns whether its RTT is valid. The first acknowledgement after
@@ -118,6 +144,7 @@ impl AckMonitor {
             self.lateness =
                 self.expected_ack().map(|at| group_last_ack.saturating_duration_since(at));
         }
+        self.newest.1 = self.newest.1.max(Some(sent));
         while self.send_times.pop_front_if(|sent_at| *sent_at <= sent).is_some() {}
         if self.is_down(now) {
             return false;
@@ -132,15 +159,17 @@ impl AckMonitor {
         true
     }
 
-    /// All packets of one ACK frame have been reported; `more` if packets remain in flight.
-    pub(crate) fn on_end_acks(&mut self, now: Instant, more: bool) {
+    /// All packets of one ACK frame have been reported. If anything remains in flight, another acknowledgement is awaited,
+    /// unless all packets are older than what has been acknowledged, and lost if they are not here.
+    pub(crate) fn on_end_acks(&mut self, now: Instant, in_flight: bool) {
+        let more = in_flight && self.newest.0 >= self.newest.1;
         let late = self.lateness.take();
         if self.is_down(now) {
             self.revived_at = Some(now);
         } else if let Some(late) = late {
             self.max_lateness.note(now, Reverse(late));
         }
-        self.last_ack = Some(now);
+        (self.last_ack, self.asked) = (Some(now), None);
         self.awaiting_since = more.then_some(now);
         if !more {
             self.send_times.clear();
@@ -153,7 +182,7 @@ impl AckMonitor {
         let alone =
             self.group_last_ack.zip(self.overdue_at()).is_some_and(|(heard, due)| heard > due);
         Some(match self.waiting_time(now) {
-            waited if waited > pto * 2 => Silence::Down,
+            waited if waited > pto * 2 || self.pings_failed(now) => Silence::Down,
             waited if waited > pto || alone => Silence::Overdue,
             _ => Silence::Normal,
         })
@@ -162,8 +191,20 @@ impl AckMonitor {
     /// When [`Self::silence`] changes next without an acknowledgement; none if it cannot change.
     pub(crate) fn next_check(&self, now: Instant) -> Option<Instant> {
         let pto = self.pto()?;
-        let at = [self.overdue_at(), self.awaiting_since.map(|since| since + pto)];
+        let awaited = self.awaiting_since.map(|since| since + pto);
+        let at = [self.overdue_at(), awaited, self.ping_deadline()];
         at.into_iter().flatten().filter(|at| *at >= now).min()
+    }
+
+    /// When PINGs have been unanswered for too long.
+    fn ping_deadline(&self) -> Option<Instant> {
+        let (since, _) = self.asked?;
+        Some(since + (self.pto()? * PING_TIMEOUT_PTOS).max(MIN_PING_TIMEOUT))
+    }
+
+    fn pings_failed(&self, now: Instant) -> bool {
+        let enough = self.asked.is_some_and(|(_, times)| times >= MIN_PINGS);
+        enough && self.ping_deadline().is_some_and(|at| now > at)
     }
 
     fn is_down(&self, now: Instant) -> bool {
@@ -192,7 +233,7 @@ impl AckMonitor {
     }
 
     /// Probe timeout (RFC 9002 section 6.2.1); none before the first acknowledgement.
-    fn pto(&self) -> Option<Duration> {
+    pub(crate) fn pto(&self) -> Option<Duration> {
         let (rtt, variation) = self.rtt.filter(|_| self.last_ack.is_some())?;
         Some((rtt + variation * 4 + ACK_DELAY).max(MIN_PTO))
     }

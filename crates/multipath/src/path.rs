@@ -31,7 +31,7 @@ pub enum State {
     /// Its acknowledgements are overdue, or it loses more than [`DEGRADED_LOSS`]. Used only if no
     /// path is up or on standby.
     Degraded,
-    /// No acknowledgement for two probe timeouts: not used.
+    /// No acknowledgement for two probe timeouts, or of several PINGs: not used.
     Down,
     /// Works, but does not meet the thresholds of its class: used only if no path is up.
     Standby,
@@ -241,6 +241,23 @@ impl Path {
         self.acks.on_sent(now);
     }
 
+    /// A PING is sent, without anything else.
+    pub fn on_ping(&mut self, now: Instant) {
+        self.acks.on_ping(now);
+    }
+
+    /// Whether a PING has had no answer yet.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.acks.is_asked()
+    }
+
+    /// Probe timeout (RFC 9002 section 6.2.1); none before the first acknowledgement.
+    #[must_use]
+    pub fn pto(&self) -> Option<Duration> {
+        self.acks.pto()
+    }
+
     /// A packet sent at `sent` was acknowledged.
     pub fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
@@ -367,6 +384,38 @@ mod tests {
         path.on_ack(start + ms(500), start + ms(480), 1500);
         path.on_end_acks(start + ms(500), 0);
         assert_eq!(path.state(start + ms(500)), State::Up);
+    }
+
+    #[test]
+    fn pings_without_an_answer_take_an_idle_path_down() {
+        let start = Instant::now();
+        let mut path = known(start);
+        for at in [1000, 1200] {
+            path.on_ping(start + ms(at));
+        }
+        assert_eq!(path.state(start + ms(5000)), State::Up, "a host that was stopped has sent few");
+        path.on_ping(start + ms(1400));
+        assert_eq!(path.next_liveness_check(start + ms(1400)), Some(start + ms(1750)));
+        assert_eq!(path.state(start + ms(1750)), State::Up);
+        assert_eq!(path.state(start + ms(1751)), State::Down);
+        path.on_ack(start + ms(2000), start + ms(1980), 60);
+        path.on_end_acks(start + ms(2000), 0);
+        assert_eq!((path.state(start + ms(9000)), path.is_asked()), (State::Up, false));
+    }
+
+    #[test]
+    fn what_is_older_than_an_acknowledged_packet_is_not_awaited() {
+        let start = Instant::now();
+        let mut path = known(start);
+        path.on_sent(start + ms(100), 1500);
+        path.on_ack(start + ms(150), start + ms(130), 60);
+        path.on_end_acks(start + ms(150), 1500);
+        assert_eq!(path.state(start + ms(9000)), State::Up, "it is lost, or a PING");
+        path.on_sent(start + ms(9000), 1500);
+        path.on_sent(start + ms(9001), 1500);
+        path.on_ack(start + ms(9020), start + ms(9000), 1500);
+        path.on_end_acks(start + ms(9020), 1500);
+        assert_eq!(path.state(start + ms(9300)), State::Down);
     }
 
     /// An outage of a second: the first acknowledgement is for a packet sent before it, everything

@@ -17,6 +17,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use hawser_impair::ValueError;
+use hawser_multipath::State;
 use hawser_tls::Identity;
 use hawser_tunnel::{
     Config, Event, MAX_DATAGRAM, Observed, PathId, Permissions, Purpose, Source, StreamReady,
@@ -349,6 +350,15 @@ impl Gateways {
     /// The next of a gateway's trains that is over: its number, and what became of it.
     pub fn take_train(&mut self, gateway: usize) -> Option<(u32, Option<Observed>)> {
         self.ends.get_mut(gateway)?.tunnel.poll_train()
+    }
+
+    /// States of a gateway's paths that have a connection.
+    #[must_use]
+    pub fn path_states(&self, gateway: usize) -> Vec<Option<State>> {
+        let now = self.now();
+        let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
+        let paths = groups.flat_map(|(_, groups)| groups.flat_map(|group| group.paths()));
+        paths.map(|path| path.measured(now, |path, _, _| path.state(now))).collect()
     }
 
     /// Of a gateway's paths, the rate in bit/s, the share of bytes lost, and bytes lost in all.

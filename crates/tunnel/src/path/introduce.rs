@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use hawser_wire::rendezvous::Message;
 
-use super::Link;
+use super::{Link, link::Queued};
 
 /// Bytes of relayed datagrams that may wait for the connection's window.
 const RELAY_QUEUE: u64 = 64 << 10;
@@ -19,8 +19,13 @@ impl Link {
         let address = self.connection.remote_address();
         self.seen.note(address, now);
         if !self.relayed && self.seen.is_due(now) {
-            self.send(Message::Observed(address).emit().into(), None);
+            self.tell(Message::Observed(address));
         }
+    }
+
+    /// Sends a message of the rendezvous.
+    pub(crate) fn tell(&mut self, message: Message) {
+        self.send_as(message.emit().into(), Queued::Message);
     }
 
     /// Where the peer has been seen for at least this time: a new address is not proved yet (RFC 9000

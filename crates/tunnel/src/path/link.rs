@@ -18,6 +18,7 @@ use quinn_proto::{
 use super::{
     batch::GsoBatch,
     controller::SharedPath,
+    heard::Heard,
     in_flight::{Outcomes, Stored},
     messages::{EncodedMessage, MessageStreams},
     mtu::PathMtu,
@@ -30,9 +31,6 @@ use super::{
 /// Time within which the peer must send its hello: a server's after its first answer, a client's
 /// after its first packet.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Interval of PINGs on a silent path.
-const PROBE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Maximum duration of a GSO batch on the path.
 const GSO_TIME: Duration = Duration::from_millis(1);
@@ -65,7 +63,7 @@ pub(crate) const CLOSED: VarInt = VarInt::from_u32(0);
 pub(crate) const REFUSED: VarInt = VarInt::from_u32(1);
 
 /// Identifies a member path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId {
     /// Number of the peer.
     pub peer: u16,
@@ -94,7 +92,7 @@ pub(crate) struct Link {
     hello_stream: Option<StreamId>,
     /// Bytes of the peer's hello received so far.
     hello: Vec<u8>,
-    last_probe: Instant,
+    pub(super) heard: Heard,
     pub(crate) mtu: PathMtu,
     /// Datagrams that were sent in fragments.
     pub(super) fragmented: u32,
@@ -129,6 +127,8 @@ pub(super) enum Queued {
     Stored(Retransmittable<Stored>),
     /// A frame of a train.
     Probe,
+    /// A message of the rendezvous: a path is not judged by it, for it comes alone.
+    Message,
 }
 
 /// The peer's hello.
@@ -160,7 +160,7 @@ impl Link {
             id,
             hello_stream: None,
             hello: Vec::new(),
-            last_probe: now,
+            heard: Heard::new(now),
             mtu: PathMtu::default(),
             fragmented: 0,
             relayed: false,
@@ -370,15 +370,17 @@ impl Link {
         }
         let transmit = self.connection.poll_transmit(self.last_transmit, max, buffer)?;
         let datagrams = before.saturating_sub(self.waiting());
-        if self.note_sent(datagrams) {
+        let (probes, messages) = self.note_sent(datagrams);
+        if probes {
             self.path.probes().sent(self.last_transmit, transmit.size as u64);
             return Some(transmit);
         }
-        let gone =
-            prior.map_or(datagrams, |prior| self.in_flight_bytes(&prior, transmit.size as u64));
+        let gone = prior.map_or(datagrams - messages, |prior| {
+            self.in_flight_bytes(&prior, transmit.size as u64)
+        });
         if gone > 0 {
             self.messages.note_sent(&transmit);
-            self.path.get().on_sent(now, gone);
+            self.path.get().on_sent(self.last_transmit, gone);
         }
         Some(transmit)
     }
@@ -394,9 +396,9 @@ impl Link {
     }
 
     /// Datagrams that occupied `bytes` bytes in the connection were sent; returns whether a train's
-    /// frame is among them.
-    fn note_sent(&mut self, bytes: u64) -> bool {
-        let (mut left, mut probes) = (bytes, false);
+    /// frame is among them, and the bytes of messages.
+    fn note_sent(&mut self, bytes: u64) -> (bool, u64) {
+        let (mut left, mut probes, mut messages) = (bytes, false, 0);
         while left > 0
             && let Some((taken, queued)) = self.queued.pop_front()
         {
@@ -405,9 +407,10 @@ impl Link {
                 Queued::Other => {}
                 Queued::Stored(packet) => self.path.in_flight().sent(self.last_transmit, packet),
                 Queued::Probe => probes = true,
+                Queued::Message => messages += taken,
             }
         }
-        probes
+        (probes, messages.min(bytes))
     }
 
     /// Sends a datagram, retransmittable if it is `stored`.
@@ -487,20 +490,10 @@ impl Link {
         self.active = true;
         self.messages.read(&mut self.connection, stream, take);
     }
-
-    /// Sends a PING on a silent path, to learn whether it is back.
-    pub(crate) fn probe_if_silent(&mut self, now: Instant) {
-        let silent = matches!(self.path.get().state(now), State::Degraded | State::Down);
-        if silent && now.saturating_duration_since(self.last_probe) >= PROBE_INTERVAL {
-            self.last_probe = now;
-            self.connection.ping();
-            self.active = true;
-        }
-    }
 }
 
 /// Frames that carry packets or messages.
-fn frames_of(stats: &FrameStats) -> u64 {
+pub(super) fn frames_of(stats: &FrameStats) -> u64 {
     stats.stream + stats.datagram
 }
 

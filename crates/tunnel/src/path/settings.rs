@@ -30,9 +30,6 @@ const IDLE_TIMEOUT: VarInt = VarInt::from_u32(10_000);
 /// section 6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
-/// Interval of keepalives.
-const KEEPALIVE: Duration = Duration::from_secs(1);
-
 /// Ack-eliciting packets after which the peer is asked to acknowledge, if [`ACK_DELAY`] has not
 /// passed before (draft-ietf-quic-ack-frequency section 4). With every second packet (RFC 9000
 /// section 13.2.2) acknowledging the inner ACKs of a stream takes 1 % of its path.
@@ -153,7 +150,6 @@ impl Settings {
             .mtu_discovery_config(Some(discovery))
             .initial_rtt(INITIAL_RTT)
             .max_idle_timeout(Some(IdleTimeout::from(IDLE_TIMEOUT)))
-            .keep_alive_interval(Some(KEEPALIVE))
             .max_concurrent_bidi_streams(VarInt::from_u32(1))
             .max_concurrent_uni_streams(VarInt::from_u32(if self.options.proxy {
                 MAX_STREAMS

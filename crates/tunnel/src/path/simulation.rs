@@ -17,6 +17,9 @@ use crate::config::{Congestion, Options, Oversize, Recovery};
 
 const BATCH: usize = 40;
 
+/// Interval at which keepalives are considered.
+const TICK: Duration = Duration::from_millis(50);
+
 /// A link, the same in both directions.
 #[derive(Clone, Copy)]
 pub(crate) struct Wire {
@@ -80,6 +83,7 @@ pub(crate) trait Gateway {
 pub(crate) struct Simulation<G> {
     settings: Settings,
     pub(crate) now: Instant,
+    next_tick: Instant,
     network: Network,
     ends: [Vec<End>; 2],
     pub(crate) gateways: [G; 2],
@@ -129,7 +133,7 @@ impl<G: Gateway> Simulation<G> {
         };
         let ends = [false, true]
             .map(|takes| wires.iter().map(|_| End::new(&settings, now, takes)).collect());
-        let mut this = Self { settings, now, network, ends, gateways };
+        let mut this = Self { settings, now, next_tick: now + TICK, network, ends, gateways };
         for path in 0..wires.len() {
             this.connect(path);
         }
@@ -153,8 +157,7 @@ impl<G: Gateway> Simulation<G> {
         match end.endpoint.handle(self.now, from, None, None, datagram, &mut answer) {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 let (_, link) = end.link.as_mut().unwrap();
-                link.connection.handle_event(event);
-                link.active = true;
+                link.handle_event(event);
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 let model = self.settings.model(self.now);
@@ -182,7 +185,7 @@ impl<G: Gateway> Simulation<G> {
         while self.now < until {
             let timeout = self.links().filter_map(|link| link.connection.poll_timeout()).min();
             let packet = self.network.coming.first_key_value().map(|((at, _), _)| *at);
-            let next = [timeout, packet].into_iter().flatten().min().unwrap_or(until);
+            let next = [timeout, packet].into_iter().flatten().fold(self.next_tick, Instant::min);
             self.now = self.now.max(next);
             while let Some(entry) = self.network.coming.first_entry()
                 && entry.key().0 <= self.now
@@ -191,6 +194,10 @@ impl<G: Gateway> Simulation<G> {
                 self.receive(path, to, datagram);
             }
             let now = self.now;
+            if now >= self.next_tick {
+                self.next_tick = now + TICK;
+                self.links().for_each(|link| link.keep_alive(now));
+            }
             for link in self.links() {
                 if link.connection.poll_timeout().is_some_and(|at| at <= now) {
                     link.connection.handle_timeout(now);

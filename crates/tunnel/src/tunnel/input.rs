@@ -83,8 +83,7 @@ impl<S: Stream> Tunnel<S> {
             Some(Owner::Path(id)) => {
                 let group = self.peers.group_mut(id.peer, id.group);
                 let Some(link) = group.and_then(|group| group.link_mut(id.member)) else { return };
-                link.connection.handle_event(event);
-                link.active = true;
+                link.handle_event(event);
                 link.trains.arrived = received;
                 if link.trains.is_receiving() {
                     self.read(id, now);
@@ -94,8 +93,7 @@ impl<S: Stream> Tunnel<S> {
             }
             Some(Owner::Nobody) => {
                 let Some(link) = self.unowned.get_mut(&(socket, handle)) else { return };
-                link.connection.handle_event(event);
-                link.active = true;
+                link.handle_event(event);
                 while link.connection.datagrams().recv().is_some() {}
             }
             None => {}

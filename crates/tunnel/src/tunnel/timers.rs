@@ -102,7 +102,7 @@ impl<S: Stream> Tunnel<S> {
         for group in self.peers.groups_mut() {
             let tells = group.takes(Capabilities::RENDEZVOUS);
             for link in group.links_mut() {
-                link.probe_if_silent(now);
+                link.keep_alive(now);
                 link.trains.expire(now);
                 if tells {
                     link.tell_observed(now);
