@@ -159,3 +159,46 @@ fn gateways_of_earlier_versions_are_told_nothing() {
         assert_eq!(sites.counters(2).introductions, 0);
     }
 }
+
+/// The longest time without a packet at one end while the other sends every 20 ms.
+fn longest_pause(sites: &mut Sites, from: usize, span: Duration) -> Duration {
+    let (mut pause, mut longest, mut left) = (Duration::ZERO, Duration::ZERO, span);
+    let step = 20 * Duration::from_millis(1);
+    sites.take_received(1 - from);
+    while left > Duration::ZERO {
+        sites.send(from, &segment(from, 7, 0, 500));
+        sites.run(step);
+        left = left.saturating_sub(step);
+        pause =
+            if sites.take_received(1 - from).is_empty() { pause + step } else { Duration::ZERO };
+        longest = longest.max(pause);
+    }
+    longest
+}
+
+/// All traffic comes from the end that accepts, whichever NAT forgets: the other has only keepalives to learn it from.
+#[test]
+fn a_path_with_traffic_in_one_direction_is_opened_anew_within_seconds() {
+    for (forgetful, offset) in [0, 1].into_iter().flat_map(|end| (0..10).map(move |n| (end, n))) {
+        let mut sites = sites([EndpointIndependent; 2]);
+        sites.run(4 * SECOND + offset * Duration::from_millis(170));
+        assert!(longest_pause(&mut sites, 1, 3 * SECOND) < SECOND / 2);
+        sites.nat(forgetful).unwrap().forget();
+        let pause = longest_pause(&mut sites, 1, 12 * SECOND);
+        assert!(pause < 3 * SECOND, "the NAT of {forgetful} forgot: {pause:?}");
+        assert!(!sites.met(0).relayed && !sites.met(1).relayed);
+    }
+}
+
+/// Nothing is sent at all.
+#[test]
+fn an_idle_path_is_opened_anew_within_seconds() {
+    for forgetful in [0, 1] {
+        let mut sites = sites([EndpointIndependent; 2]);
+        sites.run(6 * SECOND);
+        sites.nat(forgetful).unwrap().forget();
+        sites.run(3 * SECOND);
+        assert!(carries(&mut sites, SECOND / 5), "the NAT of {forgetful} forgot");
+        assert!(!sites.met(0).relayed && !sites.met(1).relayed);
+    }
+}

@@ -38,7 +38,7 @@ pub const MESSAGE_MAX_LEN: usize = 8 + ADDRESS_MAX_LEN;
 const ADDRESS_MAX_LEN: usize = 19;
 
 /// A member path between the receiver of a message, or its sender, and another gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Meeting {
     /// Number of the other gateway's branch.
     pub peer: u16,

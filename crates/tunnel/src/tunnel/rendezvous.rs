@@ -98,15 +98,29 @@ impl<S: Stream> Tunnel<S> {
         let possible = self.config.rendezvous == Some(self.config.id)
             && place.peer != from.peer
             && place.member == from.member;
-        if !possible {
+        let known = possible && self.peers.by_id(place.peer).is_some();
+        if !known || !self.rendezvous.keep(from, place, now) {
             return None;
         }
+        self.introduce(from, place, now);
+        Some(())
+    }
+
+    /// At the rendezvous: introduces gateways again of which one is seen elsewhere than was told.
+    fn introduce_again(&mut self, now: Instant) {
+        for (from, place) in self.rendezvous.kept(now) {
+            self.introduce(from, place, now);
+        }
+    }
+
+    /// Tells two gateways where they are, if both have been where they are for a while, and are not told that already.
+    fn introduce(&mut self, from: PathId, place: Place, now: Instant) -> Option<()> {
         let asker = self.link_of(from)?;
         let (one, one_rtt) = (asker.seen_for(SETTLED, now)?, asker.connection.rtt());
         let (other, link) = self.seen_at(place.peer, place.member)?;
         let (two, two_rtt) = (link.seen_for(SETTLED, now)?, link.connection.rtt());
         let same_family = one.is_ipv4() == two.is_ipv4();
-        if !same_family || !self.rendezvous.admits((from.peer, place.peer), place.member, now) {
+        if !same_family || !self.rendezvous.is_news((from, place), (one, two)) {
             return None;
         }
         let wait = one_rtt.max(two_rtt) / 2 + LEAD;
@@ -114,7 +128,7 @@ impl<S: Stream> Tunnel<S> {
         for (to, peer, address) in [(from, place.peer, two), (other, from.peer, one)] {
             let meeting = Place { peer, ..place };
             let message = Message::Introduction { meeting, wait_ms, address };
-            self.link_of(to)?.send(message.emit().into(), None);
+            self.link_of(to)?.tell(message);
             self.rendezvous_counters(to)?.introductions += 1;
         }
         Some(())
@@ -165,9 +179,11 @@ impl<S: Stream> Tunnel<S> {
 
     /// Looks after the paths whose peers the rendezvous introduces.
     pub(super) fn meet(&mut self, now: Instant) {
-        let Some(rendezvous) = self.config.rendezvous.filter(|id| *id != self.config.id) else {
+        let Some(rendezvous) = self.config.rendezvous else { return };
+        if rendezvous == self.config.id {
+            self.introduce_again(now);
             return;
-        };
+        }
         let (mut asking, mut relayed) = (Vec::new(), Vec::new());
         for peer in self.peers.iter_mut().filter(|peer| peer.config.id != rendezvous) {
             for group in &mut peer.groups {
@@ -202,7 +218,7 @@ impl<S: Stream> Tunnel<S> {
             let address = self.endpoints.get(&link.at.0).map(|at| at.socket.address.ip());
             if link.is_client && !link.relayed && address == Some(local) {
                 let message = Message::Request(Place { peer, group, member });
-                link.send(message.emit().into(), None);
+                link.tell(message);
                 return;
             }
         }
