@@ -60,6 +60,24 @@ def test_connections_survive_a_change_of_their_path(tmp_path: Path) -> None:
         network.ping(1, 2)
 
 
+def test_label_bits_change_at_all_gateways_together(tmp_path: Path) -> None:
+    """Every port changes, so daemons restart; then a branch can have a number beyond 959."""
+    with Deployment(tmp_path, (1, 2, 3)) as deployed:
+        network = ready(deployed)
+        network.controller.patch({"overlay": {"path_groups": VIA_3}})
+        until(network.controller.settled, "the path through branch 3 is kept everywhere")
+        changes = ({"label_bits": 5}, {"branches": {"b2": {"id": 1900}}})
+        for port, patch in enumerate(changes, 7001):
+            network.controller.patch({"overlay": patch})
+            until(network.controller.settled, "the change is kept everywhere")
+            until(network.connected, "every branch reaches every other")
+            network.ping(1, 2)
+            Transfer(network.lab, 2 << 20, port=port).end()
+        kept = json.loads((network.branches[2].directory / "good.json").read_text())
+        document = json.loads(kept["document"])
+        assert (document["id"], document["transport"]["label_bits"]) == (1900, 5)
+
+
 def test_a_configuration_that_cuts_a_branch_off_is_returned_from(tmp_path: Path) -> None:
     """Somebody types addresses that b2 and b3 do not have."""
     with Deployment(tmp_path, (1, 2, 3)) as deployed:
