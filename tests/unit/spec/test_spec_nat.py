@@ -41,7 +41,7 @@ def test_the_example_is_right() -> None:
             ("topology.internet.ports.gw3.a.nat=endpoint-independent",),
             "found b3, expected a branch with public addresses: gw3.a is behind a NAT",
         ),
-        (("overlay.transport=mptcp",), "found one with the mptcp transport, expected one only wit"),
+        (("overlay.transport=mptcp",), "found one with the mptcp transport, expected one only"),
         (
             ("overlay.transport=mptcp", "overlay.rendezvous=null", "overlay.encryption=none"),
             "overlay.encryption: found none, but gw1.fibre is behind a NAT, expected tls13",
