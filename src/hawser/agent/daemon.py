@@ -27,6 +27,8 @@ _QUIC_FIXED = (
     "recovery",
     "resequence",
     "header_compression",
+    "wire_version",
+    "oversize",
     "label_bits",
 )
 

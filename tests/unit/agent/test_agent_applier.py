@@ -300,7 +300,8 @@ def test_what_needs_a_restart() -> None:
     base = config()
     assert not needs_restart(base, base.model_copy(update={"queue_bytes": 5}))
     assert needs_restart(base, config(congestion="cubic"))
-    assert needs_restart(base, config(label_bits=5))
+    for changed in ({"label_bits": 5}, {"oversize": "fragment"}):
+        assert needs_restart(base, config(**changed)), changed
     assert needs_restart(base, base.model_copy(update={"id": 7}))
 
 
