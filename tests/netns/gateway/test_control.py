@@ -211,7 +211,7 @@ def test_memory_with_four_branches(tmp_path: Path) -> None:
 
 def test_a_bad_configuration_ends_with_code_2_and_one_message(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
-    path.write_text('{"version": 1, "branch": "b1", "id": 999, "control": "c", "peers": []}')
+    path.write_text('{"version": 1, "branch": "b1", "id": 1920, "control": "c", "peers": []}')
     done = subprocess.run([hawserd(), "gateway", "--config", path, "--check"],
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 2
