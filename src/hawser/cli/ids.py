@@ -393,12 +393,19 @@ def _show_evaluation(result: Evaluation) -> None:
 
 def _show_replay(replayed: Sequence[Replayed]) -> None:
     titles = (
-        *("flows ", "within s ", "benign blocked ", "sources of them ", "malicious blocked "),
+        *(
+            "flows ",
+            "within s ",
+            "records ",
+            "benign blocked ",
+            "sources of them ",
+            "malicious blocked ",
+        ),
         *("% ", "their volume % "),
     )
     rows = [
         (
-            *(str(one.policy.flows), f"{one.policy.within_s:g}"),
+            *(str(one.policy.flows), f"{one.policy.within_s:g}", str(one.policy.records)),
             *(str(one.benign_blocked), str(one.sources_blocked), str(one.malicious_blocked)),
             _percent(one.malicious_blocked / one.malicious if one.malicious else None),
             _percent(one.malicious_volume_blocked),

@@ -93,9 +93,8 @@ def _reduced(function: np.ufunc, values: NDArray[_T], starts: Integers) -> NDArr
 def _decided(records: Records, first: Integers, last: Integers) -> Integers:
     is_idle = pc.equal(records.rows["reason"], "idle").to_numpy()
     decided = np.where(records.is_window(), np.maximum(last, first + WINDOW_US), last)
-    packets = records.column("total_fpackets") + records.column("total_bpackets")
     is_early = pc.equal(records.rows["reason"], "early").to_numpy()
-    is_by_age = is_early & (packets < EARLY_PACKETS)
+    is_by_age = is_early & (records.packets() < EARLY_PACKETS)
     decided = np.where(is_by_age, np.maximum(last, first + EARLY_US), decided)
     return np.where(is_idle, last + IDLE_US, decided).astype(np.int64)
 

@@ -71,6 +71,10 @@ class Records:
         """Bytes that each record covers, both directions."""
         return self.column("total_fvolume") + self.column("total_bvolume")
 
+    def packets(self) -> Floats:
+        """Packets that each record covers, both directions."""
+        return self.column("total_fpackets") + self.column("total_bpackets")
+
     def column(self, feature: str) -> Floats:
         """Values of a feature."""
         return self.features[:, NAMES.index(feature)]

@@ -1,7 +1,8 @@
 """Which flows a sensor's policy would have blocked, by records of traffic that nothing blocked.
 
-A flow that is called malicious is blocked alone, and its source with enough others (`Policy`). What
-blocked senders would have sent instead is not known: replayed attacks go on as they did.
+A flow that enough records call malicious is blocked alone, and its source with enough others
+(`Policy`). What blocked senders would have sent instead is not known: replayed attacks go on as
+they did.
 """
 
 from __future__ import annotations
@@ -25,15 +26,22 @@ _NEVER: Final = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Policy:
-    """When a source is blocked."""
+    """When a source is blocked, and a flow alone."""
 
     flows: int
-    """After so many different malicious flows; until then each is blocked alone."""
+    """A source after so many different malicious flows."""
     within_s: float
     """That were found in this time."""
+    records: int = 2
+    """A flow alone after so many malicious records, in the same time."""
+    packets: int = 8
+    """Or after one of so many packets."""
 
 
-POLICIES: Final = tuple(Policy(n, t) for n, t in product((1, 2, 3, 5, 8, 13), (3, 10, 30)))
+POLICIES: Final = (
+    *(Policy(n, t) for n, t in product((1, 2, 3, 5, 8, 13), (3, 10, 30))),
+    *(Policy(5, 10, records) for records in (1, 3)),
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,8 @@ class _Accused:
     """(k,)"""
     time_us: Integers
     is_over: Bools
+    packets: Floats
+    """Packets that each record covers."""
     source: Integers
     """(m,) Number of the address that began each flow."""
     target: Integers
@@ -88,22 +98,27 @@ class _Accused:
             flow=found.flows.of_record[chosen],
             time_us=found.flows.decided_us[chosen],
             is_over=found.records.is_last()[chosen],
+            packets=found.records.packets()[chosen],
             source=numbers[: len(rows)],
             target=numbers[len(rows) :],
         )
 
-    def __iter__(self) -> Iterator[tuple[int, int, bool]]:
-        yield from zip(
-            self.flow.tolist(), self.time_us.tolist(), self.is_over.tolist(), strict=True
-        )
+    def __iter__(self) -> Iterator[tuple[int, int, bool, float]]:
+        columns = (self.flow, self.time_us, self.is_over, self.packets)
+        yield from zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _replay(found: Labelled, accused: _Accused, policy: Policy) -> Replayed:
     flows, sources = found.flows, _Blocks(accused, policy)
     alone = np.full(len(flows), _NEVER)
-    for flow, time_us, is_over in accused:
-        if not sources.covers(flow, time_us) and not sources.accuse(flow, time_us) and not is_over:
-            alone[flow] = min(alone[flow], time_us + _REACTION_US)
+    records = _Evidence(policy.records, policy.within_s)
+    for number, (flow, time_us, is_over, packets) in enumerate(accused):
+        if alone[flow] < _NEVER or sources.covers(flow, time_us):
+            continue
+        is_blocked_with_source = sources.accuse(flow, time_us)
+        is_sure = records.take(time_us, flow, number) or packets >= policy.packets
+        if is_sure and not is_over and not is_blocked_with_source:
+            alone[flow] = time_us + _REACTION_US
     with_source = sources.begin(flows.first_us, flows.last_us)
     begin = np.minimum(alone, with_source)
     is_blocked, is_malicious = begin <= flows.last_us, found.is_malicious
@@ -128,13 +143,32 @@ def _share(begin: Integers, first: Integers, last: Integers) -> Floats:
     return shares
 
 
+class _Evidence:
+    """What speaks against sources or flows, found in a time."""
+
+    def __init__(self, enough: int, within_s: float) -> None:
+        self._enough = enough
+        self._within_us = round(within_s * 1e6)
+        self._found: dict[int, dict[int, int]] = {}
+
+    def take(self, time_us: int, against: int, item: int) -> bool:
+        """Take an item; say whether there are enough different ones."""
+        before = self._found.get(against, {})
+        known = {one: at for one, at in before.items() if at >= time_us - self._within_us}
+        self._found[against] = known | {item: time_us}
+        return len(self._found[against]) >= self._enough
+
+    def forget(self, against: int) -> None:
+        """Forget what was found."""
+        del self._found[against]
+
+
 class _Blocks:
     """Blocks of sources, and what speaks for more."""
 
     def __init__(self, accused: _Accused, policy: Policy) -> None:
         self._accused = accused
-        self._policy = policy
-        self._evidence: dict[int, dict[int, int]] = {}
+        self._evidence = _Evidence(policy.flows, policy.within_s)
         self._blocks: dict[int, list[int]] = {}
         """When blocks of each source began."""
 
@@ -147,14 +181,10 @@ class _Blocks:
     def accuse(self, flow: int, time_us: int) -> bool:
         """Take a malicious flow; say whether its source is blocked now."""
         source = int(self._accused.source[flow])
-        within_us = round(self._policy.within_s * 1e6)
-        before = self._evidence.get(source, {})
-        known = {one: at for one, at in before.items() if at >= time_us - within_us}
-        self._evidence[source] = known | {flow: time_us}
-        if len(self._evidence[source]) < self._policy.flows:
+        if not self._evidence.take(time_us, source, flow):
             return False
         self._blocks.setdefault(source, []).append(time_us + _REACTION_US)
-        del self._evidence[source]
+        self._evidence.forget(source)
         return True
 
     def begin(self, first: Integers, last: Integers) -> Integers:

@@ -29,15 +29,17 @@ def model() -> table.Model:
     return table.parse(sealed(CONTENT | {"features": ["dscp"], "trees": [tree]}), "m")
 
 
-def flow(source: str, port: int, begin: float, length: float, named_after: float | None = None):  # noqa: ANN201
-    """Records of a flow of 1000 bytes, one of which is malicious unless that is None."""
+def flow(  # noqa: ANN201
+    source: str, port: int, begin: float, length: float, *named_after: float, packets: float = 8
+):
+    """Records of a flow of 1000 bytes, of which those after some times are malicious."""
     first, last = round(begin * S), round((begin + length) * S)
     common = {"srcip": source, "srcport": port, "first_us": first}
     rows = [record(**common, reason="ended", last_us=last, total_fvolume=1000.0)]
-    if named_after is not None:
-        at = first + round(named_after * S)
-        early = {"reason": "early", "last_us": at, "total_fpackets": 8.0, "dscp": 60.0}
-        rows.insert(0, record(**common, **early))
+    for after in named_after:
+        at = first + round(after * S)
+        early = {"reason": "early", "last_us": at, "total_fpackets": packets, "dscp": 60.0}
+        rows.append(record(**common, **early))
     return rows
 
 
@@ -77,7 +79,7 @@ def test_answers_of_a_blocked_source_are_blocked_too() -> None:
 
 def test_what_is_named_at_its_end_is_not_blocked() -> None:
     over = flow(ATTACKER, 1, 0, 1)
-    over[-1]["dscp"] = 60.0
+    over[0]["dscp"] = 60.0
     result = replayed(Policy(5, 10), over)
     assert (result.malicious_blocked, result.malicious_volume_blocked) == (0, 0)
 
@@ -85,3 +87,18 @@ def test_what_is_named_at_its_end_is_not_blocked() -> None:
 def test_half_of_a_flow_is_half_of_its_volume() -> None:
     result = replayed(Policy(5, 10), flow(ATTACKER, 1, 0, 10, 5))
     assert result.malicious_volume_blocked == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_short_record_blocks_its_flow_with_a_second_one_alone() -> None:
+    once, twice = (flow(CLIENT, 1, 0, 40, *named, packets=5) for named in ((5,), (5, 15)))
+    apart = flow(CLIENT, 1, 0, 40, 5, 16, packets=5)
+    blocked = [replayed(Policy(5, 10), rows).benign_blocked for rows in (once, twice, apart)]
+    assert blocked == [0, 1, 0]
+    assert replayed(Policy(5, 10, records=1), once).benign_blocked == 1
+    assert replayed(Policy(5, 10, packets=5), once).benign_blocked == 1
+
+
+def test_short_records_of_several_flows_block_their_source() -> None:
+    short = [flow(ATTACKER, port, port * 0.1, 0.08, 0.05, packets=1) for port in range(1, 31)]
+    result = replayed(Policy(5, 10), *short)
+    assert result.malicious_blocked == 26, "the first four pass, and what follows is blocked"

@@ -109,7 +109,7 @@ pub(crate) struct Verdicts {
     /// What is blocked.
     #[serde(default)]
     pub(crate) scope: Scope,
-    /// What a block of more than a flow needs.
+    /// What a block needs.
     #[serde(default)]
     pub(crate) evidence: Evidence,
     /// Time for which a block holds, seconds. It is renewed while packets of what it covers come at `renew_rate`.
@@ -155,22 +155,28 @@ fn blocks_max() -> u32 {
     4096
 }
 
-/// With `scope: source` or `pair`: how many malicious flows lead to a block of more than these flows. One alone may be
-/// a false alarm.
+/// How much malice leads to a block: of a flow, and with `scope: source` or `pair` of more than that. A short record, or
+/// a single flow, may be a false alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Evidence {
-    /// Different flows of the source or pair; until then each is blocked alone, and at 1 none is.
+    /// Different flows of the source or pair, each with one malicious record or more; until then each is blocked alone.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) flows: u32,
     /// Time within which they are found, seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub(crate) within_s: u32,
+    /// Malicious records of a flow, within the same time, after which it is blocked alone.
+    #[schemars(range(min = 1, max = 100))]
+    pub(crate) records: u32,
+    /// One malicious record of so many packets is enough to block its flow alone.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) packets: u32,
 }
 
 impl Default for Evidence {
     fn default() -> Self {
-        Self { flows: 5, within_s: 10 }
+        Self { flows: 5, within_s: 10, records: 2, packets: 8 }
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Accusation {
     pub(crate) flow: String,
     /// Time of the first packet that the record covers, microseconds since 1970.
     pub(crate) first_us: u64,
+    /// Packets that the record covers, both directions.
+    pub(crate) packets: u64,
 }
 
 /// Packets of a flow in an interval.
@@ -72,7 +74,7 @@ pub(crate) enum Decision {
     Renew(u64),
     /// It is blocked already, or was while these packets came.
     Known,
-    /// The flow is over: it speaks against its source, and no more.
+    /// It speaks against the flow's source, and no more: the flow is over, or too little speaks against it.
     Noted,
     /// The source is on the allow list.
     Allowed,
@@ -94,7 +96,11 @@ pub(crate) struct Policy {
     pardons: Recent<Target, u64>,
     /// When blocks ended.
     ends: Recent<Target, u64>,
-    evidence: Evidence,
+    /// Flows that speak against sources or pairs.
+    evidence: Evidence<Target>,
+    /// Records that speak against flows, by the flows' numbers.
+    records: Evidence<u64>,
+    accused: u64,
     recent: VecDeque<u64>,
     seed: u64,
     drawn: u64,
@@ -107,14 +113,26 @@ impl Policy {
         let by_target = stored.iter().map(|block| (block.target, block.id)).collect();
         let blocks = stored.into_iter().map(|block| (block.id, block)).collect();
         let targets = settings.blocks_max as usize;
-        let (pardons, ends) = (Recent::new(targets), Recent::new(targets));
-        let within_us = u64::from(settings.evidence.within_s) * SECOND_US;
-        let evidence = Evidence::new(settings.evidence.flows as usize, within_us, targets);
-        let recent = VecDeque::new();
-        Self { settings, allow, blocks, by_target, pardons, ends, evidence, recent, seed, drawn: 0 }
+        let needed = settings.evidence;
+        let within_us = u64::from(needed.within_s) * SECOND_US;
+        Self {
+            settings,
+            allow,
+            blocks,
+            by_target,
+            pardons: Recent::new(targets),
+            ends: Recent::new(targets),
+            evidence: Evidence::new(needed.flows as usize, within_us, targets),
+            records: Evidence::new(needed.records as usize, within_us, targets),
+            accused: 0,
+            recent: VecDeque::new(),
+            seed,
+            drawn: 0,
+        }
     }
 
-    /// Decides on a malicious flow: with enough others its source or pair is blocked, else the flow alone.
+    /// Decides on a malicious flow: with enough others its source or pair is blocked, else the flow alone, if its records
+    /// are enough for that.
     /// `why` is asked for a new block only.
     pub(crate) fn accuse(
         &mut self,
@@ -122,7 +140,7 @@ impl Policy {
         accused: Accusation,
         why: impl FnOnce() -> Why,
     ) -> Decision {
-        let Accusation { tuple, is_begun, is_over, number, flow, first_us } = accused;
+        let Accusation { tuple, is_begun, is_over, number, flow, first_us, packets } = accused;
         if self.is_allowed(tuple.source) {
             return Decision::Allowed;
         }
@@ -136,7 +154,8 @@ impl Policy {
         }
         let flows = self.evidence.take(now_us, all, number);
         let target = if self.evidence.is_enough(flows) { all } else { alone };
-        if is_over && target == alone {
+        let is_sure = self.is_sure(now_us, number, packets);
+        if target == alone && (is_over || !is_sure) {
             return Decision::Noted;
         }
         let why = || Why { flows: u32::try_from(flows).unwrap_or(u32::MAX), ..why() };
@@ -256,6 +275,13 @@ impl Policy {
         };
         let mut ways = [*tuple, tuple.reversed()].into_iter();
         ways.any(|tuple| SCOPES.iter().any(|scope| was_blocked(&Target::of(&tuple, *scope))))
+    }
+
+    /// Takes a malicious record of a flow; whether the flow may be blocked alone.
+    fn is_sure(&mut self, now_us: u64, number: u64, packets: u64) -> bool {
+        self.accused += 1;
+        let records = self.records.take(now_us, number, self.accused);
+        self.records.is_enough(records) || packets >= u64::from(self.settings.evidence.packets)
     }
 
     fn is_pardoned(&self, now_us: u64, target: &Target) -> bool {

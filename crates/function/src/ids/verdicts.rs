@@ -68,7 +68,7 @@ pub(crate) struct Report {
     renewed: u64,
     /// Verdicts on what is blocked already, or was while its packets came.
     known: u64,
-    /// Verdicts on flows that are over, which speak against their source alone.
+    /// Verdicts that speak against their source alone: the flow is over, or there is too little evidence against it.
     noted: u64,
     /// Verdicts on sources on the allow list: without effect.
     allowed: u64,

@@ -134,6 +134,7 @@ impl Sink {
             number: flow,
             flow: Entry::id(self.shared.run, flow),
             first_us: record.first,
+            packets: record.packets().iter().sum(),
         };
         let decision = verdicts.accuse(accused, || why(record, named, score));
         tracing::debug!(?decision, source = %record.tuple.source, score, "a malicious flow");

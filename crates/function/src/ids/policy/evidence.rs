@@ -1,48 +1,48 @@
-//! Different malicious flows of one source, or of one source to one destination. No clock.
+//! Different malicious flows of a source or pair, or malicious records of a flow. No clock.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, hash::Hash};
 
-use super::{super::block::Target, recent::Recent};
+use super::recent::Recent;
 
-/// What speaks against sources or pairs.
+/// What speaks against sources, pairs or flows, K.
 #[derive(Debug)]
-pub(super) struct Evidence {
+pub(super) struct Evidence<K> {
     enough: usize,
     within_us: u64,
-    found: Recent<Target, VecDeque<Flow>>,
+    found: Recent<K, VecDeque<Item>>,
 }
 
 #[derive(Debug)]
-struct Flow {
+struct Item {
     number: u64,
     time_us: u64,
 }
 
-impl Evidence {
-    /// Nothing yet, about `targets` at most. So many flows in this time are enough.
-    pub(super) fn new(enough: usize, within_us: u64, targets: usize) -> Self {
-        Self { enough, within_us, found: Recent::new(targets) }
+impl<K: Copy + Eq + Hash> Evidence<K> {
+    /// Nothing yet, against `keys` at most. So many items in this time are enough.
+    pub(super) fn new(enough: usize, within_us: u64, keys: usize) -> Self {
+        Self { enough, within_us, found: Recent::new(keys) }
     }
 
-    /// Takes a malicious flow of a target; how many different ones there were in the time.
-    pub(super) fn take(&mut self, now_us: u64, target: Target, number: u64) -> usize {
+    /// Takes an item that speaks against a key; how many different ones there were in the time.
+    pub(super) fn take(&mut self, now_us: u64, key: K, number: u64) -> usize {
         let oldest_us = now_us.saturating_sub(self.within_us);
-        let flows = self.found.touch(target);
-        flows.retain(|flow| flow.number != number && flow.time_us >= oldest_us);
-        if flows.len() >= self.enough {
-            flows.pop_front();
+        let items = self.found.touch(key);
+        items.retain(|item| item.number != number && item.time_us >= oldest_us);
+        if items.len() >= self.enough {
+            items.pop_front();
         }
-        flows.push_back(Flow { number, time_us: now_us });
-        flows.len()
+        items.push_back(Item { number, time_us: now_us });
+        items.len()
     }
 
-    /// Whether so many flows are enough.
-    pub(super) fn is_enough(&self, flows: usize) -> bool {
-        flows >= self.enough
+    /// Whether so many items are enough.
+    pub(super) fn is_enough(&self, items: usize) -> bool {
+        items >= self.enough
     }
 
-    /// Forgets what spoke against a target.
-    pub(super) fn forget(&mut self, target: &Target) {
-        self.found.remove(target);
+    /// Forgets what spoke against a key.
+    pub(super) fn forget(&mut self, key: &K) {
+        self.found.remove(key);
     }
 }

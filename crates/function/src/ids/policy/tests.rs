@@ -6,6 +6,7 @@ use serde_json::Map;
 use super::*;
 
 mod accused;
+mod records;
 
 const LIFETIME_US: u64 = 10 * SECOND_US;
 

@@ -6,13 +6,13 @@ const EVIDENCE_US: u64 = 10 * SECOND_US;
 const RATE: u64 = 20;
 
 /// Without limits that matter.
-fn policy(scope: Scope) -> Policy {
+pub(super) fn policy(scope: Scope) -> Policy {
     let changed =
         Verdicts { per_minute: 6000, blocks_max: 1000, lifetime_s: 100, scope, ..settings() };
     Policy::new(changed, Vec::new(), 7)
 }
 
-fn tuple(source: &str, port: u16) -> Tuple {
+pub(super) fn tuple(source: &str, port: u16) -> Tuple {
     Tuple {
         source: source.parse().unwrap(),
         destination: "198.51.100.1".parse().unwrap(),
@@ -22,8 +22,8 @@ fn tuple(source: &str, port: u16) -> Tuple {
     }
 }
 
-/// A flow that goes on, from this port, whose number is the port's.
-fn accusation(source: &str, port: u16, first_us: u64) -> Accusation {
+/// A record of as many packets as are enough, of a flow that goes on, from this port, whose number is the port's.
+pub(super) fn accusation(source: &str, port: u16, first_us: u64) -> Accusation {
     Accusation {
         tuple: tuple(source, port),
         is_begun: true,
@@ -31,6 +31,7 @@ fn accusation(source: &str, port: u16, first_us: u64) -> Accusation {
         number: port.into(),
         flow: format!("r-{port}"),
         first_us,
+        packets: 8,
     }
 }
 
@@ -38,7 +39,7 @@ fn accuse(policy: &mut Policy, now_us: u64, source: &str, port: u16) -> Decision
     policy.accuse(now_us, accusation(source, port, now_us), why)
 }
 
-fn covers(policy: &Policy, decision: Decision) -> Target {
+pub(super) fn covers(policy: &Policy, decision: Decision) -> Target {
     policy.block(block(decision)).unwrap().target
 }
 
