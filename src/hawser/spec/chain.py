@@ -122,12 +122,16 @@ class BlockScope(StrEnum):
 
 
 class Evidence(Model):
-    """Malicious flows after which their source or pair is blocked; one may be a false alarm."""
+    """What a block needs: one flow, or one short record, may be a false alarm."""
 
     flows: Annotated[int, Field(ge=1, le=100)] = 5
-    """Different flows; until then each is blocked alone."""
+    """Different malicious flows of a source or pair; until then each is blocked alone."""
     within: Duration = Duration(10)
     """Time in which they are found, 1 s to 1 h."""
+    records: Annotated[int, Field(ge=1, le=100)] = 2
+    """Malicious records of a flow, in the same time, after which it is blocked alone."""
+    packets: Annotated[int, Field(ge=1, le=1_000_000)] = 8
+    """Or one malicious record of so many packets."""
 
 
 class Detection(Model):
@@ -142,7 +146,7 @@ class Detection(Model):
     scope: BlockScope = BlockScope.SOURCE
     """What a block covers."""
     evidence: Evidence = Evidence()
-    """What a block of more than a flow needs."""
+    """What a block needs."""
     lifetime: Duration = Duration(300)
     """Time for which a block holds, renewed while a flood goes on."""
     per_minute: Annotated[int, Field(ge=0, le=6000)] = 60

@@ -60,7 +60,10 @@ def test_a_sensor_has_its_model_and_tells_all_instances_of_the_firewall() -> Non
     assert (verdicts["allow"], verdicts["dry_run"]) == (["10.255.0.0/29"], False)
     assert "evidence" not in verdicts
     more = with_(WORKFLOW, "functions.sensor.detection.evidence", {"flows": 8, "within": "1 min"})
-    assert _ids(more)["verdicts"]["evidence"] == {"flows": 8, "within_s": 60}
+    known = {"flows": 8, "within_s": 60, "records": 2, "packets": 8}
+    assert _ids(more)["verdicts"]["evidence"] == known
+    more = with_(WORKFLOW, "functions.sensor.detection.evidence", {"records": 1, "packets": 9})
+    assert _ids(more)["verdicts"]["evidence"]["records"] == 1
 
 
 def test_sensor_and_firewall_reach_each_other() -> None:

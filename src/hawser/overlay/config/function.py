@@ -273,10 +273,12 @@ class RestClient(Part):
 
 
 class Evidence(Part):
-    """Malicious flows after which more than these is blocked."""
+    """Malicious flows after which more than these is blocked, and records after which one is."""
 
     flows: int = 5
     within_s: int = 10
+    records: int = 2
+    packets: int = 8
 
 
 class Verdicts(Part):

@@ -56,12 +56,16 @@ def _firewalls(layout: Layout, detection: Detection | None) -> tuple[Instance, .
 def _verdicts(layout: Layout, name: str, detection: Detection) -> Verdicts:
     """Give what is done with malicious flows: reported only, if no chain has the firewall."""
     firewalls = tuple(_client(each) for each in _firewalls(layout, detection))
+    needed = detection.evidence
     return Verdicts(
         firewalls=firewalls,
         blocks_file=PurePosixPath(f"{name}.blocks.json"),
         scope=detection.scope,
         evidence=Evidence(
-            flows=detection.evidence.flows, within_s=round(detection.evidence.within)
+            flows=needed.flows,
+            within_s=round(needed.within),
+            records=needed.records,
+            packets=needed.packets,
         ),
         lifetime_s=max(2, round(detection.lifetime)),
         per_minute=detection.per_minute,
