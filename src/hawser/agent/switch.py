@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Final
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -17,6 +17,7 @@ from websockets.exceptions import WebSocketException
 
 from hawser.agent.bridge import GatewayBridge
 from hawser.control.link import PROTOCOL, SWITCH_PATH, SwitchHello
+from hawser.control.tasks import until_first
 
 _TICK_S: Final = 0.25
 _PIECE: Final = 1 << 16
@@ -63,7 +64,7 @@ class SwitchLink:
                 await connection.send(said.model_dump_json())
                 _log.info("the OpenFlow switch is connected")
                 self._complaint = ""
-                await _first(
+                await until_first(
                     self._say(connection, said), _up(reader, connection), _down(connection, writer)
                 )
         except _LOST as error:
@@ -96,14 +97,3 @@ async def _down(connection: ClientConnection, writer: asyncio.StreamWriter) -> N
         if isinstance(data, bytes):
             writer.write(data)
             await writer.drain()
-
-
-async def _first(*works: Coroutine[None, None, None]) -> None:
-    """Work until the first one ends."""
-    tasks = [asyncio.create_task(each) for each in works]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

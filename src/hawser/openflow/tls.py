@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from hawser.control.tasks import until_first
 from hawser.overlay.config.openflow import Listen
 
 Hand = Callable[[socket.socket, str], None]
@@ -88,13 +89,9 @@ _Way = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 async def _relayed(*ways: _Way) -> None:
     """Copy bytes both ways until one end closes."""
-    tasks = [asyncio.create_task(_copy(*way)) for way in ways]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await until_first(*(_copy(*way) for way in ways))
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         for _, writer in ways:
             writer.close()
 

@@ -28,6 +28,7 @@ from hawser.control.link import (
     Trying,
     from_gateway,
 )
+from hawser.control.tasks import until_first
 from hawser.controller.context import Context
 from hawser.controller.inventory.gateway import by_id, renew
 from hawser.controller.jobs.watch import Plan
@@ -110,14 +111,11 @@ class Session:
         if hello.measures:
             context.trains.join(self._branch, self._ask)
         self._plan = await self._server.fresh_plan()
-        tasks = [asyncio.create_task(each()) for each in (self._push, self._listen)]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await until_first(self._push(), self._listen())
         finally:
             context.trains.leave(self._branch, self._ask)
-            tasks.extend((*self._tasks, *self._asking))
+            tasks = (*self._tasks, *self._asking)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

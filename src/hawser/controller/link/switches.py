@@ -11,6 +11,7 @@ from websockets.asyncio.server import ServerConnection
 
 from hawser.control.client import ControlError
 from hawser.control.link import PROTOCOL, REPLACED, REVOKED, SwitchHello
+from hawser.control.tasks import until_first
 from hawser.controller.jobs.openflow import SwitchControl
 from hawser.controller.jobs.watch import Plan
 
@@ -79,17 +80,10 @@ class Switches:
             while data := await reader.read(_PIECE):
                 await connection.send(data)
 
-        tasks = [asyncio.create_task(each()) for each in (up, down)]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await until_first(up(), down())
         finally:
-            for task in tasks:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
             writer.close()
-        for result in results:
-            if isinstance(result, ValueError):
-                raise result
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
