@@ -66,6 +66,9 @@ pub(crate) struct AckMonitor {
     /// When the last acknowledgement arrived, here and on any path of the group.
     last_ack: Option<Instant>,
     group_last_ack: Option<Instant>,
+    /// Least RTT of the ACK frame that is being reported: that of its largest packet, the only one
+    /// that makes a sample (RFC 9002 section 5.1). Others may have waited for an ACK that was lost.
+    batch_rtt: Option<Duration>,
     /// Lateness of the ACK frame that is being reported, and the recent maximum.
     lateness: Option<Duration>,
     max_lateness: WindowedMin<Reverse<Duration>>,
@@ -83,6 +86,7 @@ impl AckMonitor {
             send_times: VecDeque::new(),
             last_ack: None,
             group_last_ack: None,
+            batch_rtt: None,
             lateness: None,
             max_lateness: WindowedMin::new(LATENESS_WINDOW),
             revived_at: None,
@@ -150,19 +154,27 @@ impl AckMonitor {
             return false;
         }
         let rtt = now.saturating_duration_since(sent);
+        self.batch_rtt = Some(self.batch_rtt.map_or(rtt, |least| least.min(rtt)));
+        true
+    }
+
+    /// Adds a sample to the smoothed RTT and its variation.
+    fn smooth(&mut self, rtt: Duration) {
         self.rtt = Some(match self.rtt {
             None => (rtt, rtt / 2),
             Some((smoothed, variation)) => {
                 ((smoothed * 7 + rtt) / 8, (variation * 3 + smoothed.abs_diff(rtt)) / 4)
             }
         });
-        true
     }
 
     /// All packets of one ACK frame have been reported. If anything remains in flight, another acknowledgement is awaited,
     /// unless all packets are older than what has been acknowledged, and lost if they are not here.
     pub(crate) fn on_end_acks(&mut self, now: Instant, in_flight: bool) {
         let more = in_flight && self.newest.0 >= self.newest.1;
+        if let Some(rtt) = self.batch_rtt.take() {
+            self.smooth(rtt);
+        }
         let late = self.lateness.take();
         if self.is_down(now) {
             self.revived_at = Some(now);
@@ -293,5 +305,21 @@ mod tests {
         monitor.on_sent(start + ms(200));
         let due = monitor.next_check(start + ms(200)).unwrap() - start;
         assert!((ms(235)..ms(236)).contains(&due), "{due:?}");
+    }
+
+    /// Each packet that had waited for it made a sample: a path whose RTT was 20 ms was left out
+    /// for minutes as one of 300 ms.
+    #[test]
+    fn an_ack_that_was_lost_does_not_count_as_delay() {
+        let start = Instant::now();
+        let mut monitor = busy(start);
+        for sent in (81..=90).chain([380]) {
+            monitor.on_sent(start + ms(sent));
+        }
+        for sent in (81..=90).chain([380]) {
+            monitor.on_ack(start + ms(400), start + ms(sent));
+        }
+        monitor.on_end_acks(start + ms(400), false);
+        assert_eq!((monitor.rtt(), monitor.jitter()), (Some(ms(20)), Duration::ZERO));
     }
 }
