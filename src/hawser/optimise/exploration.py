@@ -30,7 +30,9 @@ def explored(
 
     Each next path is the one with the most unmeasured tunnels that the group does not use yet, then
     the one whose ports at both ends, then at transits too, the fewest of those before share: the
-    places of a group are spread over pairs of ports, too.
+    places of a group are spread over pairs of ports, too. A path of the optimum that shares an
+    unmeasured tunnel with one before gives way to others, if these use all its tunnels: so a group
+    of few places has all tunnels in it.
 
     Args:
         pair: from the one that comes first in the alphabet.
@@ -39,14 +41,35 @@ def explored(
         wan: ports and tunnels.
         most: most member paths of a group.
     """
-    found = list(ways)
     if wan.unmeasured.isdisjoint(hop for way in ways if len(way) > 1 for hop in _both(way)):
-        return tuple(found)
+        return tuple(ways)
+    kept, doubled = _apart(ways, wan)
+    found = _covering(pair, kept, flows, wan, most)
+    used = {hop for way in found for hop in way}
+    back = [way for way in doubled if not used.issuperset(way)]
+    return (*found[: max(len(kept), most - len(back))], *back)
+
+
+def _apart(ways: Iterable[Way], wan: Wan) -> tuple[list[Way], list[Way]]:
+    """Give the paths that share no unmeasured tunnel with one before, and the others."""
+    kept, doubled, used = list[Way](), list[Way](), set[Hop]()
+    for way in ways:
+        unknown = wan.unmeasured.intersection(way)
+        (doubled if unknown & used else kept).append(way)
+        used |= unknown
+    return kept, doubled
+
+
+def _covering(
+    pair: Pair, ways: Sequence[Way], flows: Flows, wan: Wan, most: int
+) -> tuple[Way, ...]:
+    """Add paths until they use all unmeasured tunnels that have room, or are too many."""
     room = _Room(flows, wan, pair)
     candidates = {way: room.of(way) for way in _ways(pair, wan) if way not in ways}
     candidates = {way: left for way, left in candidates.items() if left > 0}
     new = wan.unmeasured - {hop for way in ways for hop in _both(way)}
     ends, used = list(map(_ends, ways)), [stop for way in ways for stop in _stops(way)]
+    found = list(ways)
     while candidates and len(found) < most:
         best = min(
             candidates,
