@@ -1,7 +1,7 @@
 # The only list of commands. CI calls `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-fast test-rust test-unit test-netns test-browser test-streams test-timing fuzz soak-controller lock schemas clean
+.PHONY: help setup demo check format test test-fast test-rust test-unit test-netns test-browser test-streams test-timing short-runs reproductions fuzz soak-controller lock schemas clean
 
 export PYTHONPATH := src
 export UV_PYTHON_DOWNLOADS := never
@@ -74,6 +74,12 @@ soak-controller: setup ## kill a controller at 50 moments, and take its database
 
 bench-%: setup ## run one same-run comparison, such as bench-tunnel
 	$(PY) benches/$*.py
+
+short-runs: setup ## run the short form of each workflow that was not run yet, and keep its results: hours
+	$(PY) tools/short_runs.py $(RUNS)
+
+reproductions: setup ## write docs/reproductions.md from the results in docs/runs
+	./hawser reproductions docs/runs -o docs/reproductions.md
 
 TARGETS := $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
 SECONDS ?= 60

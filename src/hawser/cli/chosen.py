@@ -15,6 +15,7 @@ from hawser.engine.rates import multiplied
 from hawser.engine.source import Source, read
 from hawser.spec.units import Duration
 from hawser.store import Bundle, runs
+from hawser.store.archive import SUFFIX, restore
 from hawser.store.notes import Tag
 
 
@@ -90,6 +91,33 @@ def bundles(names: Iterable[str], folder: Path) -> list[Bundle]:
         for one in [bundle(name, folder)] if some is None else some:
             found.setdefault(one.path.resolve(), one)
     return list(found.values())
+
+
+def with_archives(names: Iterable[str], folder: Path, unpacked: Path) -> list[Bundle]:
+    """The runs that arguments name, each once: as `bundles`, or an archive, or a folder of them.
+
+    Args:
+        names: the arguments.
+        folder: of all runs.
+        unpacked: folder for the runs of archives.
+
+    Raises:
+        InputError: there is none.
+        StoreError: one that is named is damaged.
+    """
+    found: dict[str, Bundle] = {}
+    for name in dict.fromkeys(names):
+        packed = archives(Path(name))
+        some = [restore(file, unpacked) for file in packed] or bundles([name], folder)
+        for one in some:
+            found.setdefault(one.manifest.run, one)
+    return list(found.values())
+
+
+def archives(path: Path) -> list[Path]:
+    """The archive that a path is, or those in a folder; none where it is neither."""
+    files = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    return [file for file in files if file.is_file()]
 
 
 def _several(name: str, folder: Path) -> list[Bundle]:

@@ -81,7 +81,7 @@ EXAMPLES = {
         'hawser query all "SELECT run, median(value) FROM samples GROUP BY run"',
     ),
     "reproductions": (
-        "hawser reproductions all -o docs/reproductions.md",
+        "hawser reproductions docs/runs -o docs/reproductions.md",
         "hawser reproductions mms-table1-20260101T120000-1a2b tag:paper",
     ),
     "runs": (
@@ -91,6 +91,7 @@ EXAMPLES = {
         "hawser runs note latest 'after the new scheduler'",
         "hawser runs prune --help",
         "hawser runs archive latest",
+        "hawser runs archive latest --results -o results/",
     ),
     "import": ("hawser import sfcperf FILE -o workflow.hawser.yaml",),
     "schema": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,7 +23,8 @@ def reproductions(
         list[str] | None,
         typer.Argument(
             metavar="[RUN...]",
-            help="Folders or ids of runs, `tag:TAG`, or `all`. Default: none, all rows `not run`.",
+            help="Folders, ids or archives of runs, folders of archives, `tag:TAG`, or `all`."
+            " Default: none, all rows `not run`.",
             autocompletion=options.several_runs,
             show_default=False,
         ),
@@ -39,11 +41,14 @@ def reproductions(
     from hawser.report.reproduction.gather import chapters, variations
     from hawser.report.reproduction.page import page
 
-    bundles = chosen.bundles(runs or [], folder)
     sources = _sources(workflows)
-    _say_unused(sources, bundles)
-    others = variations(sources, bundles)
-    written = page(chapters(sources, bundles), file.parent if file else Path(), others)
+    with TemporaryDirectory(prefix="hawser-reproductions-") as unpacked:
+        bundles = chosen.with_archives(runs or [], folder, Path(unpacked))
+        _say_unused(sources, bundles)
+        others = variations(sources, bundles)
+        packed = (one for name in runs or [] for one in chosen.archives(Path(name)))
+        where = file.parent if file else Path()
+        written = page(chapters(sources, bundles), where, others, list(packed))
     if file is None:
         sys.stdout.write(written)
         return

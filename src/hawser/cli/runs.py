@@ -149,17 +149,28 @@ def archive(
     run: options.RunArgument,
     file: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: RUN.tar.gz."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File, or a folder for it. Default: RUN.tar.gz."
+        ),
     ] = None,
+    only_results: Annotated[
+        bool,
+        typer.Option(
+            "--results", help="Without raw output, logs and time series: what tables are made of."
+        ),
+    ] = False,
     folder: options.RunsOption = options.RUNS,
 ) -> None:
     """Write a run into one file, with a checksum of everything in it."""
     from hawser.cli import chosen
+    from hawser.store.archive import SUFFIX
     from hawser.store.archive import archive as pack
 
     bundle = chosen.bundle(run, folder)
-    target = file or Path(f"{bundle.manifest.run}.tar.gz")
-    typer.echo(f"{pack(bundle, target)}  {target}")
+    target = Path(f"{bundle.manifest.run}{SUFFIX}")
+    if file is not None:
+        target = file / target if file.is_dir() else file
+    typer.echo(f"{pack(bundle, target, only_results)}  {target}")
 
 
 @app.command("restore")

@@ -1,7 +1,7 @@
 """Archives of runs: one file each, with a checksum of everything in it.
 
 `RUN.tar.gz` has the run's folder and, first, its `SHA256SUMS` in the format of sha256sum(1). The
-same run gives the same bytes.
+same run gives the same bytes. An archive of the results alone has what `hawser.store.results` says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shutil
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
@@ -23,8 +23,10 @@ from hawser.store import files
 from hawser.store.bundle import Bundle
 from hawser.store.errors import BundleError
 from hawser.store.manifest import RunId
+from hawser.store.results import results
 
 SUMS: Final = "SHA256SUMS"
+SUFFIX: Final = ".tar.gz"
 
 _MOST_FILES: Final = 1_000_000
 _MOST_BYTES: Final = 64 * 2**30
@@ -34,8 +36,13 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _PIECE: Final = 1 << 20
 
 
-def archive(bundle: Bundle, target: Path) -> str:
+def archive(bundle: Bundle, target: Path, only_results: bool = False) -> str:
     """Write a run into a file, which is complete or absent.
+
+    Args:
+        bundle: the run.
+        target: the file.
+        only_results: leave out what its results are not computed from.
 
     Returns:
         The SHA-256 of the file.
@@ -50,7 +57,7 @@ def archive(bundle: Bundle, target: Path) -> str:
     temporary = target.with_name(files.TEMPORARY + target.name)
     try:
         with temporary.open("wb") as stream:
-            _pack(bundle, stream)
+            _pack(bundle, stream, results(bundle) if only_results else _files(bundle.path))
         files.sync(temporary)
         temporary.rename(target)
         return _digest(target)
@@ -59,28 +66,32 @@ def archive(bundle: Bundle, target: Path) -> str:
         raise BundleError(target, error.strerror or str(error)) from error
 
 
-def _pack(bundle: Bundle, stream: BinaryIO) -> None:
+def _pack(bundle: Bundle, stream: BinaryIO, kept: Mapping[str, Path | bytes]) -> None:
     top, started = bundle.manifest.run, int(bundle.manifest.started.timestamp())
-    kept = sorted(_files(bundle.path))
-    sums = "".join(f"{_digest(bundle.path / name)}  {name}\n" for name in kept).encode()
+    sums = "".join(f"{_digest(kept[name])}  {name}\n" for name in sorted(kept)).encode()
     with (
         gzip.GzipFile(filename="", fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        tar.addfile(_member(f"{top}/{SUMS}", len(sums), started), io.BytesIO(sums))
-        for name in kept:
-            file = bundle.path / name
-            with file.open("rb") as content:
-                tar.addfile(_member(f"{top}/{name}", file.stat().st_size, started), content)
+        for name, what in [(SUMS, sums), *sorted(kept.items())]:
+            size = what.stat().st_size if isinstance(what, Path) else len(what)
+            with _opened(what) as content:
+                tar.addfile(_member(f"{top}/{name}", size, started), content)
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files(folder: Path) -> dict[str, Path | bytes]:
     """The files of a run, but no temporary ones, locks, sockets and links."""
+    found: dict[str, Path | bytes] = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in name.parts)
         if path.is_file() and not path.is_symlink() and not hidden and name.as_posix() != SUMS:
-            yield name.as_posix()
+            found[name.as_posix()] = path
+    return found
+
+
+def _opened(what: Path | bytes) -> io.BufferedIOBase:
+    return what.open("rb") if isinstance(what, Path) else io.BytesIO(what)
 
 
 def _member(name: str, size: int, at: int) -> tarfile.TarInfo:
@@ -89,8 +100,8 @@ def _member(name: str, size: int, at: int) -> tarfile.TarInfo:
     return member
 
 
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
+def _digest(what: Path | bytes) -> str:
+    with _opened(what) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

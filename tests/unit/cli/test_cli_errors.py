@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import re
@@ -231,10 +232,18 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], verb: str) -> Non
 
 
 def test_examples_name_options_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb, examples in main.EXAMPLES.items():
-        _, out, _ = hawser(capsys, verb, "--help")
-        for option in re.findall(r"(--[a-z]+|\s-o)\b", " ".join(examples)):
-            assert option.strip() in out.partition("Examples:")[0], (verb, option)
+    helps: dict[tuple[str, ...], str] = {}
+    for example in itertools.chain.from_iterable(main.EXAMPLES.values()):
+        words = tuple(example.split()[1:3])
+        known = helps.get(words)
+        if known is None:
+            # The second word is a command of its own (`runs archive`) or the first one's argument.
+            known = helps[words] = "".join(
+                hawser(capsys, *words[:depth], "--help")[1].partition("Examples:")[0]
+                for depth in (1, 2)
+            )
+        for option in re.findall(r"(--[a-z]+|\s-o)\b", example):
+            assert option.strip() in known, example
 
 
 def test_help_comes_at_once() -> None:

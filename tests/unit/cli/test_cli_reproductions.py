@@ -31,6 +31,21 @@ def test_page_of_shipped_workflows(capsys: pytest.CaptureFixture[str], tmp_path:
     assert target.read_text().count("### ") == out.count("### ")
 
 
+def test_runs_of_an_archive_are_linked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = synthetic.write(tmp_path / "elsewhere", synthetic.table1(3))
+    (tmp_path / "kept").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main.main(("runs", "archive", str(path), "--results", "-o", "kept"))
+    assert (tmp_path / "kept" / f"{path.name}.tar.gz").is_file()
+    capsys.readouterr()
+    code, out, _ = hawser(capsys, "kept", "--workflows", str(ROOT / "workflows"))
+    assert code == 0
+    assert f"[`{path.name}`](kept/{path.name}.tar.gz)" in out
+
+
 def test_runs_that_reproduce_nothing_are_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -306,3 +306,26 @@ def test_all_runs_can_be_asked_together(tmp_path: Path) -> None:
     sql = """select r.run, r.tags, count(*) n from runs r join trials t using (run)
              where list_contains(r.tags, 'baseline') and r.valid group by all"""
     assert query(bundles, sql).records() == [{"run": one.name, "tags": ["baseline"], "n": 6}]
+
+
+def test_an_archive_of_the_results_gives_the_same_report(run: Path, tmp_path: Path) -> None:
+    whole = Bundle.open(run)
+    file = tmp_path / "x.tar.gz"
+    archive(whole, file, only_results=True)
+    bundle = restore(file, tmp_path / "elsewhere")
+    assert file.stat().st_size < 0.5 * sum(map(len, content(run).values()))
+    assert (bundle.manifest, bundle.workflow) == (whole.manifest, whole.workflow)
+    for kept, trial in zip(bundle.trials, whole.trials, strict=True):
+        summaries = [each for each in trial.samples() if each.kind == "summary"]
+        assert kept.record == trial.record
+        measured = [each for each in summaries if each.measurement != "passive"]
+        assert [each for each in kept.samples() if each.measurement != "passive"] == measured
+    names = {Path(name).name for name in content(bundle.path)}
+    assert names <= {
+        "SHA256SUMS",
+        "manifest.json",
+        "resolved.json",
+        "workflow.yaml",
+        "trial.json",
+        "samples.jsonl",
+    }

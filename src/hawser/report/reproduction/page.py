@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -45,25 +45,32 @@ _WORDS = {
 }
 
 
-def page(chapters: Sequence[Chapter], folder: Path, others: Sequence[Variation] = ()) -> str:
+def page(
+    chapters: Sequence[Chapter],
+    folder: Path,
+    others: Sequence[Variation] = (),
+    archives: Iterable[Path] = (),
+) -> str:
     """Write the page.
 
     Args:
         chapters: what it says.
+        folder: where it will lie; links to files are relative to it.
         others: runs at other rates or with other seeds.
-        folder: where it will lie; links to workflow files are relative to it.
+        archives: of runs, named by their ids: the runs get links to them.
     """
+    kept = {file.name.split(".")[0]: _from(folder, file) for file in archives}
     parts = [HEAD, "## Overview", _KEY]
     parts += (_overview(chapter) for chapter in chapters)
     if others:
-        parts += ["## Other rates and seeds", _OTHERS, _variations(others)]
+        parts += ["## Other rates and seeds", _OTHERS, _variations(others, kept)]
     for chapter in chapters:
         publication = chapter.publication
         parts += [
             f"## {plain(publication.title)}",
             f"{plain(publication.authors)}; {plain(publication.where)}",
         ]
-        parts += (_exhibit(exhibit, folder) for exhibit in chapter.exhibits)
+        parts += (_exhibit(exhibit, folder, kept) for exhibit in chapter.exhibits)
         rest = "; ".join(f"{name} ({about})" for name, about in publication.others.items())
         parts.append(f"Without a result of their own: {plain(rest)}.")
     return "\n\n".join(parts) + "\n"
@@ -85,7 +92,7 @@ def _overview(chapter: Chapter) -> str:
     return f"{head}\n\n{numbers.table(columns, rows, names=4)}"
 
 
-def _variations(others: Sequence[Variation]) -> str:
+def _variations(others: Sequence[Variation], kept: Mapping[str, str]) -> str:
     rows = [
         (
             f"`{one.workflow}`",
@@ -94,7 +101,7 @@ def _variations(others: Sequence[Variation]) -> str:
             f"{one.measured} of {one.planned}",
             f"{one.true} of {one.checks}",
             "; ".join(map(plain, one.run.problems)) or "valid",
-            f"`{one.run.run}`",
+            _named(one.run, kept),
         )
         for one in others
     ]
@@ -129,16 +136,16 @@ def _anchor(exhibit: Exhibit) -> str:
     return re.sub(r"[^a-z0-9]+", "-", f"{exhibit.key} {exhibit.name}".lower()).strip("-")
 
 
-def _exhibit(exhibit: Exhibit, folder: Path) -> str:
+def _exhibit(exhibit: Exhibit, folder: Path, kept: Mapping[str, str]) -> str:
     head = f'<a id="{_anchor(exhibit)}"></a>\n\n### {plain(exhibit.name)}: {plain(exhibit.about)}'
     if not exhibit.entries:
         return f"{head}\n\nNo workflow reproduces this. {exhibit.without}".rstrip()
-    return "\n\n".join([head, *(_entry(entry, folder) for entry in exhibit.entries)])
+    return "\n\n".join([head, *(_entry(entry, folder, kept) for entry in exhibit.entries)])
 
 
-def _entry(entry: Entry, folder: Path) -> str:
+def _entry(entry: Entry, folder: Path, kept: Mapping[str, str]) -> str:
     workflow = entry.source.workflow
-    where = Path(os.path.relpath(entry.source.file, folder)).as_posix()
+    where = _from(folder, Path(entry.source.file))
     parts = [
         f"Published: {plain(entry.item.finding)}",
         f"Workflow: [`{workflow.name}`]({where}), {plain(workflow.title)}.",
@@ -149,7 +156,7 @@ def _entry(entry: Entry, folder: Path) -> str:
     if entry.item.differs:
         parts.append("What differs:\n\n" + _list(map(plain, entry.item.differs)))
     if entry.runs:
-        parts.append(_runs(entry.runs))
+        parts.append(_runs(entry.runs, kept))
     return "\n\n".join(filter(None, parts))
 
 
@@ -173,11 +180,19 @@ def _extent(entry: Entry) -> str:
     return ""
 
 
-def _runs(runs: Sequence[Run]) -> str:
-    return "\n".join(f"{number}. {_run(run)}" for number, run in enumerate(runs, start=1))
+def _from(folder: Path, file: Path) -> str:
+    return Path(os.path.relpath(file, folder)).as_posix()
 
 
-def _run(run: Run) -> str:
+def _named(run: Run, kept: Mapping[str, str]) -> str:
+    return f"[`{run.run}`]({kept[run.run]})" if run.run in kept else f"`{run.run}`"
+
+
+def _runs(runs: Sequence[Run], kept: Mapping[str, str]) -> str:
+    return "\n".join(f"{number}. {_run(run, kept)}" for number, run in enumerate(runs, start=1))
+
+
+def _run(run: Run, kept: Mapping[str, str]) -> str:
     state = f"invalid: {'; '.join(run.problems)}" if run.problems else "valid"
     remarks = [state]
     if run.void:
@@ -187,7 +202,7 @@ def _run(run: Run) -> str:
     command = clean(shlex.join(_asked(run.command)), 1000).replace("`", "'")
     about = f"{run.started:%Y-%m-%d %H:%M} UTC, {run.machine}, {', '.join(remarks)}"
     noted = "".join(f" {plain(note.rstrip('.'))}." for note in run.notes)
-    return f"Run `{run.run}`, {plain(about)}: `{command}`.{noted}"
+    return f"Run {_named(run, kept)}, {plain(about)}: `{command}`.{noted}"
 
 
 _OWN = ("--out", "--tag")
