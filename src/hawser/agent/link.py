@@ -7,9 +7,10 @@ import contextlib
 import logging
 import math
 import random
-import socket
 import ssl
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib import import_module
@@ -26,6 +27,7 @@ import hawser
 from hawser.agent.applier import Applier
 from hawser.agent.bridge import GatewayBridge
 from hawser.agent.daemon import GatewayDaemon
+from hawser.agent.dial import dial
 from hawser.agent.reporter import Reporter, Sender
 from hawser.agent.state import Joined, StateDirectory
 from hawser.agent.switch import SwitchLink
@@ -57,6 +59,7 @@ _REPORT_S = 1.0
 _HUNG = 10
 """Questions in a row that the daemon leaves unanswered for 5 s each before it counts as hung."""
 _DIAL_S = 3.0
+_OPEN_S = 10.0
 _RENEW_EVERY_S = 60.0
 """How often it is looked whether a certificate should be renewed, and then asked."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
@@ -137,9 +140,11 @@ class Link:
                 reporting.cancel()
                 await asyncio.gather(reporting, return_exceptions=True)
 
-    def _dial(self, path: str) -> connect:
+    @asynccontextmanager
+    async def _dial(self, path: str) -> AsyncIterator[ClientConnection]:
         """Connect to the controller; both show certificates."""
-        return connect(
+        opened = await asyncio.wait_for(dial(self._joined.host, self._joined.port), _OPEN_S)
+        async with connect(
             f"wss://{self._joined.host}:{self._joined.port}{path}",
             ssl=self._trust(),
             server_hostname=SERVER_NAME,
@@ -147,10 +152,12 @@ class Link:
             max_size=MAX_MESSAGE,
             ping_interval=5,
             ping_timeout=10,
-            open_timeout=10,
+            open_timeout=_OPEN_S,
             close_timeout=2,
             proxy=None,
-        )
+            sock=opened,
+        ) as connection:
+            yield connection
 
     def _trust(self) -> ssl.SSLContext:
         context = trusting(self._state.authority())
@@ -212,7 +219,7 @@ class Link:
             connection = self._connection
             if message is None or connection is None:
                 continue
-            if isinstance(message, Trying) and not await asyncio.to_thread(self._dials):
+            if isinstance(message, Trying) and not await self._dials():
                 continue
             try:
                 await connection.send(message.model_dump_json())
@@ -220,14 +227,15 @@ class Link:
                 continue
             self._applier.note_sent(message)
 
-    def _dials(self) -> bool:
+    async def _dials(self) -> bool:
         """Tell whether the controller can be reached anew.
 
         Its connection may outlive a configuration that diverts new ones: it has its source address
         already, by which the kernel chooses the port.
         """
-        address = (self._joined.host, self._joined.port)
-        with contextlib.suppress(OSError), socket.create_connection(address, _DIAL_S):
+        with contextlib.suppress(OSError, TimeoutError):
+            opened = await asyncio.wait_for(dial(self._joined.host, self._joined.port), _DIAL_S)
+            opened.close()
             return True
         return False
 

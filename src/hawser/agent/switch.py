@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import WebSocketException
 
 from hawser.agent.bridge import GatewayBridge
@@ -25,11 +26,18 @@ _LOST: Final = (OSError, WebSocketException, TimeoutError, ValueError)
 
 _log = logging.getLogger(__name__)
 
+Dial = Callable[[str], AbstractAsyncContextManager[ClientConnection]]
+"""Connects to a path of the controller."""
+
 
 class SwitchLink:
     """Serves the switch while there is one."""
 
-    def __init__(self, bridge: GatewayBridge, dial: Callable[[str], connect]) -> None:
+    def __init__(
+        self,
+        bridge: GatewayBridge,
+        dial: Callable[[str], AbstractAsyncContextManager[ClientConnection]],
+    ) -> None:
         self._bridge, self._dial = bridge, dial
         self._open: set[asyncio.Task[None]] = set()
         """Connections of the switch; it has one, and while it reconnects perhaps two."""
