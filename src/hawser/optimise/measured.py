@@ -127,18 +127,30 @@ class Measured:
         ]
         self._last.update({each.branch: each for each in new})
         now = max((each.time for each in self._last.values()), default=0.0)
-        loads, full = self._loads(now, frozenset()), set[Stop]()
-        for stop, limits in declared.ports.items():
-            out = sum(load for (left, _), load in loads.items() if left == stop)
-            into = sum(load for (_, came), load in loads.items() if came == stop)
-            if out >= _FULL_PORT * limits.egress or into >= _FULL_PORT * limits.ingress:
-                full.add(stop)
+        # A report that comes late tells of a time of which newer ones of others say nothing.
+        times = {each.branch: now if now - each.time <= _RECENT_S else each.time for each in new}
+        known = {time: self._carried(declared, time) for time in set(times.values())}
         for each in new:
+            loads, full = known[times[each.branch]]
             self._take_waiting(each)
             self._take_qualities(each)
             self._take_rates(each, loads, full)
             self._take_within(each, loads, full)
             self._take_demand(each)
+
+    def _carried(self, declared: Wan, time: float) -> tuple[Mapping[Hop, float], set[Stop]]:
+        """Give what tunnels carried at a time, and which ports were full."""
+        loads, full = self._loads(time, frozenset()), set[Stop]()
+        out, into = dict[Stop, float](), dict[Stop, float]()
+        for (left, came), load in loads.items():
+            out[left] = out.get(left, 0.0) + load
+            into[came] = into.get(came, 0.0) + load
+        for stop, limits in declared.ports.items():
+            if out.get(stop, 0.0) >= _FULL_PORT * limits.egress:
+                full.add(stop)
+            if into.get(stop, 0.0) >= _FULL_PORT * limits.ingress:
+                full.add(stop)
+        return loads, full
 
     def loads_of_others(self, pairs: Iterable[Pair], now: float) -> Mapping[Hop, float]:
         """Give what is sent over each tunnel between other branches than these, bit/s."""
@@ -163,7 +175,7 @@ class Measured:
     def _loads(self, now: float, ignored: frozenset[frozenset[str]]) -> dict[Hop, float]:
         """Give what all paths together send over each tunnel."""
         loads: dict[Hop, float] = {}
-        recent = (each for each in self._last.values() if now - each.time <= _RECENT_S)
+        recent = (each for each in self._last.values() if abs(now - each.time) <= _RECENT_S)
         for path in (path for reading in recent for path in reading.paths):
             ends = frozenset((path.way[0][0].branch, path.way[-1][1].branch))
             for hop in path.way if ends not in ignored else ():

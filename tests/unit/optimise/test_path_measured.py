@@ -52,6 +52,17 @@ def test_a_full_port_hides_the_tunnel() -> None:
     assert rate([reading(t, 9, 10, waiting=FULL, transit=9) for t in range(4)]) == 20
 
 
+def test_a_report_that_comes_late_tells_of_its_own_time() -> None:
+    """A full line holds up reports, too. Both paths are the direct tunnel, and fill the port."""
+    wan, measured = mesh(3, 1, 20), Measured()
+    idle = PathReading((hop("b2.w0", "b1.w0"),), 0.0, 5 * MBIT, up=True)
+    for t in range(4):
+        place = PathReading((DIRECT,), 9 * MBIT, 10 * MBIT, up=True)
+        measured.take(wan, [Reading("b2", t + 9.0, (idle,), {})])
+        measured.take(wan, [Reading("b0", float(t), (place, place), {"b1": 18 * MBIT}, FULL)])
+    assert measured.wan(wan, 12).tunnels[DIRECT] == 20 * MBIT
+
+
 def test_one_wild_value_is_none() -> None:
     rates = [5, 5, 0.1, 5, 5]
     assert rate([reading(t, 4, each, waiting=FULL) for t, each in enumerate(rates)]) == 5
