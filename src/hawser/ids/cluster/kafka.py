@@ -79,7 +79,9 @@ class Broker:
 
     def _format(self, properties: Path) -> None:
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = self._java("kafka.tools.StorageTool", "format", "-t", name, "-c", str(properties))
+        # It may begin with a dash, which would be taken for an option.
+        options = (f"--cluster-id={name}", f"--config={properties}")
+        command = self._java("kafka.tools.StorageTool", "format", *options)
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
