@@ -61,13 +61,36 @@ def need_for(workflow: Workflow) -> None:
     """
     for name in sorted(set(_of(workflow))):
         need(name)
+    for name in sorted(_collected(workflow)):
+        _fetch(name)
 
 
 def _of(workflow: Workflow) -> Iterator[str]:
     for variant in workflow.variants:
-        overlay = variant.scenario.overlay
+        scenario = variant.scenario
+        overlay = scenario.overlay
         if overlay is not None and overlay.switch == "openflow":
             yield "openflow"
-        for measurement in variant.scenario.measurements.values():
+        for measurement in scenario.measurements.values():
             if measurement.probe == "throughput" and measurement.mode == "mlr":
                 yield "search"
+        if scenario.collector is not None:
+            yield "spark" if scenario.collector.model is not None else "streams"
+
+
+def _collected(workflow: Workflow) -> set[str]:
+    """What collectors run; they have no way to the internet to fetch it themselves."""
+    found = [v.scenario.collector for v in workflow.variants if v.scenario.collector is not None]
+    spark = any(each.model is not None for each in found)
+    return {"kafka", "spark"} if spark else {"kafka"} if found else set()
+
+
+def _fetch(name: str) -> None:
+    from hawser.ids.cluster import jars
+    from hawser.ids.errors import IdsError, Lacking
+
+    try:
+        jars.java()
+        jars.folder(name)
+    except (IdsError, Lacking) as error:
+        raise LackingError([str(error)]) from error

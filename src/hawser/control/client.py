@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from hawser.control.model import (
     FieldError,
     FunctionCounters,
+    SensorStatus,
     Status,
     Trace,
     TrainAnswer,
@@ -80,6 +81,10 @@ class DaemonClient:
     def function_counters(self) -> FunctionCounters:
         """Packets and drops of a part of service chains."""
         return self._get("/v1/counters", TypeAdapter(FunctionCounters))
+
+    def sensor_status(self) -> SensorStatus:
+        """Packets, flows and records of an intrusion detection sensor."""
+        return self._get("/v1/ids", TypeAdapter(SensorStatus))
 
     def start_trace(self, events: int) -> None:
         """Have a part of service chains tell what happens to packets, so many times."""

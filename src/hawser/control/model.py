@@ -419,3 +419,38 @@ class TrainAnswer(Answer):
     """Since the path's connection began; only frames that were sent in time."""
     received_us: tuple[int | None, ...]
     """Since the connection began at the peer; None for a frame that was lost."""
+
+
+class SensorPackets(Answer):
+    """Packets at an intrusion detection sensor."""
+
+    observed: int
+    lost: int
+    """Packets that no worker knows of, since its ring was full. They were forwarded."""
+
+
+class SensorFlows(Answer):
+    """Flows that a sensor has seen."""
+
+    begun: int
+    records: int
+    """Records made."""
+
+
+class SensorRecords(Answer):
+    """What became of a sensor's records."""
+
+    written: int
+    dropped: int
+    """Lost, since the writer was behind."""
+    failed: int
+    """Lost, since the disk refused them."""
+
+
+class SensorStatus(Answer):
+    """What an intrusion detection sensor has counted since it started (`GET /v1/ids`)."""
+
+    packets: SensorPackets
+    flows: SensorFlows
+    records: SensorRecords | None = None
+    """None without a record log."""

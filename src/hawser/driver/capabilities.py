@@ -115,6 +115,9 @@ _ATTACK_TOOLS = (
 )
 """The same for `attacks` of workflows (apt-packages-attacks.txt)."""
 
+_COLLECTOR_TOOLS = (("java", "openjdk-17-jre-headless"),)
+"""The same for a `collector` (apt-packages-spark.txt)."""
+
 
 def capabilities() -> tuple[Capability, ...]:
     """Try all capabilities once, in about 0.1 s. Kernel features require root."""
@@ -141,7 +144,7 @@ def missing(plan: NetworkPlan) -> tuple[str, ...]:
 
 def missing_tools(tools: Iterable[str]) -> Iterator[str]:
     """Programs that this machine lacks, each with the package that has it."""
-    packages = dict((*_TOOLS, *_ATTACK_TOOLS))
+    packages = dict((*_TOOLS, *_ATTACK_TOOLS, *_COLLECTOR_TOOLS))
     for tool in tools:
         if shutil.which(tool) is None:
             yield f"program {tool}: install the Debian package {packages.get(tool, tool)}"

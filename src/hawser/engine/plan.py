@@ -12,7 +12,8 @@ from hawser.node.pcap import fault
 from hawser.overlay.lab import network
 from hawser.overlay.lab.facts import Facts
 from hawser.overlay.lab.plan import NetworkPlan
-from hawser.probe.attacks import beside
+from hawser.probe import collector
+from hawser.probe.attacks import beside as attacks
 from hawser.probe.capture import TOOLS
 from hawser.probe.registry import probe_for
 from hawser.spec.measurement import expected_seconds
@@ -69,7 +70,9 @@ def plan(workflow: Workflow, facts: Facts) -> Plan:
     return Plan(
         workflow=workflow,
         variants=tuple(
-            Prepared(v, network(v.scenario, facts), MAKING_SECONDS + settle + measuring(v.scenario))
+            Prepared(
+                v, network(v.scenario, facts), making(v.scenario) + settle + measuring(v.scenario)
+            )
             for v in workflow.variants
         ),
         order=schedule.order(
@@ -80,8 +83,13 @@ def plan(workflow: Workflow, facts: Facts) -> Plan:
 
 def measuring(scenario: Scenario) -> float:
     """Seconds that the measurements of one trial take."""
-    attacks = float(scenario.attacks.duration) if scenario.attacks is not None else 0.0
-    return max(expected_seconds(scenario.measurements), attacks)
+    attacked = float(scenario.attacks.duration) if scenario.attacks is not None else 0.0
+    return max(expected_seconds(scenario.measurements), attacked)
+
+
+def making(scenario: Scenario) -> float:
+    """Seconds to create and remove a lab, and what runs in it before anything is measured."""
+    return MAKING_SECONDS + collector.seconds(scenario.collector)
 
 
 def _problems(variant: Variant) -> Iterator[str]:
@@ -108,8 +116,9 @@ def _tools(scenario: Scenario) -> tuple[str, ...]:
     """Programs that the measurements of a trial start on nodes, each once."""
     probes = map(probe_for, scenario.measurements.values())
     captures = TOOLS if scenario.capture else ()
-    found = (*(tool for probe in probes for tool in probe.tools()), *captures)
-    return tuple(dict.fromkeys((*found, *beside.tools(scenario.attacks))))
+    beside_them = (*attacks.tools(scenario.attacks), *collector.tools(scenario.collector))
+    found = (*(tool for probe in probes for tool in probe.tools()), *captures, *beside_them)
+    return tuple(dict.fromkeys(found))
 
 
 def check_filters(workflow: Workflow) -> None:

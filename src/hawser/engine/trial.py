@@ -17,12 +17,13 @@ from hawser.engine.plan import Prepared
 from hawser.engine.rounds import together
 from hawser.engine.signals import Signals, StopRequest
 from hawser.node.base import NodeError
-from hawser.probe import fairness, optimum
+from hawser.probe import fairness, optimum, sensors
 from hawser.probe.attacks import passed
 from hawser.probe.attacks.beside import attacking
 from hawser.probe.backlog import Backlog
 from hawser.probe.base import Context, Probe, ProbeError
 from hawser.probe.capture import capturing
+from hawser.probe.collector import collecting
 from hawser.probe.convergence import Convergence, Switched
 from hawser.probe.evidence import EvidenceRecorder, counted
 from hawser.probe.passive import Passive
@@ -109,6 +110,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
     try:
         collect.settings(lab, writer)
         with (
+            collecting(lab, scenario.collector, writer.raw, bench.begin) as collector,
             capturing(lab, scenario.capture, writer.raw),
             attacking(lab, scenario.attacks, writer.raw) as attacks,
             Passive(lab) as passive,
@@ -122,6 +124,10 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
             if attacks is not None:
                 writer.add(attacks.finish(bench.sleep, bench.begin))
             writer.add(passive.finish())
+            if collector is not None:
+                bench.begin("collect records")
+                writer.add(collector.finish(bench.sleep))
+            writer.add(sensors.counted(lab, writer.raw))
         writer.add(passed.compared(scenario, writer.raw))
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error

@@ -15,8 +15,8 @@ TRACES = (
     ("topology", "internet", "paths", "*"),
 )
 """What may have traces (`spec.trace`)."""
-MODELS = ("functions", "*", "detection", "model")
-"""Where the file of a sensor's model is named."""
+MODELS = (("functions", "*", "detection", "model"), ("collector", "model"))
+"""Where the file of a model is named."""
 MODEL_SIZE = 64 << 20
 """Size of a model at most, bytes, as in crates/trees."""
 
@@ -28,7 +28,9 @@ def inlined(tree: Table, read: Read, problems: Problems) -> Table:
     for place in TRACES:
         for path in ((*place, "trace"), (*place, "reverse", "trace")):
             tree = at(tree, path, lambda node: _content(node, read, problems, "trace"))
-    return at(tree, MODELS, lambda node: _content(node, read, problems, "model"))
+    for path in MODELS:
+        tree = at(tree, path, lambda node: _content(node, read, problems, "model"))
+    return tree
 
 
 def _content(node: Tree, read: Read, problems: Problems, field: str) -> Tree:

@@ -119,11 +119,26 @@ ATTACKS = {
 }
 """In addition, with attacks."""
 
-METRICS = {**MEASURED, **PASSIVE, **ATTACKS}
+SENSORS = {
+    "flows_seen": "flows",
+    "records_made": "records",
+    "records_lost": "records",
+    "packets_unseen": "packets",
+}
+"""In addition, with intrusion detection sensors: sums over all of them."""
+COLLECTED = {
+    "records_shipped": "records",
+    "records_stored": "records",
+    "records_missing": "records",
+}
+"""In addition, with a collector."""
+
+METRICS = {**MEASURED, **PASSIVE, **ATTACKS, **SENSORS, **COLLECTED}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
 _LOSSES = ("loss", "ping_loss", "frame_loss", "part_load_loss", "pdr_loss")
-_NOT_DELAYED = (*_LOSSES, "duplicated", "reordered", "trials_repeated", *PASSIVE, *ATTACKS)
+_COUNTS = (*PASSIVE, *ATTACKS, *SENSORS, *COLLECTED)
+_NOT_DELAYED = (*_LOSSES, "duplicated", "reordered", "trials_repeated", *_COUNTS)
 
 
 def depends_on_delay(metric: str) -> bool:

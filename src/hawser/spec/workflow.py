@@ -10,6 +10,7 @@ from hawser.spec.attack import Attacks
 from hawser.spec.capture import Capture
 from hawser.spec.chain import Chain, Function
 from hawser.spec.cloud import Cloud
+from hawser.spec.collector import Collector
 from hawser.spec.controller import Controller
 from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
@@ -87,6 +88,8 @@ class Scenario(Model):
     """Captures of packets at ports while measurements run, by name."""
     attacks: Attacks | None = None
     """Attacks and benign traffic with labels, beside the measurements."""
+    collector: Collector | None = None
+    """Where the records of all sensors go. Default: they stay in the sensors' logs."""
 
     @property
     def disrupted(self) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hawser.cli.chosen import source
-from hawser.engine.plan import MAKING_SECONDS, measuring
+from hawser.engine.plan import making, measuring
 from hawser.engine.schedule import order
 from hawser.spec.workflow import Workflow
 
@@ -39,7 +39,7 @@ def part(path: Path) -> Workflow:
 def seconds(workflow: Workflow) -> float:
     """Expected time of all trials, as `hawser plan` tells it."""
     longest = {
-        tuple(v.labels.items()): MAKING_SECONDS + float(workflow.settle) + measuring(v.scenario)
+        tuple(v.labels.items()): making(v.scenario) + float(workflow.settle) + measuring(v.scenario)
         for v in workflow.variants
     }
     trials = order([v.labels for v in workflow.variants], workflow.repeat, workflow.seed)

@@ -10,6 +10,7 @@ from hawser.spec.check.capture import captures
 from hawser.spec.check.chain import chains, functions
 from hawser.spec.check.classifier import classifier
 from hawser.spec.check.cloud import cloud as cloud
+from hawser.spec.check.collector import collector
 from hawser.spec.check.controller import controller
 from hawser.spec.check.event import events, times
 from hawser.spec.check.family import families, link_mtus
@@ -74,6 +75,7 @@ def _together(parts: Parts) -> Iterator[Issue]:
         yield from tunnels(parts.whole)
         yield from captures(parts.whole.capture, parts.topology)
         yield from attacks(parts.whole.attacks, parts.topology, parts.whole.capture)
+        yield from collector(parts.whole)
         yield from controller(parts.whole)
     if parts.overlay is not None:
         misfits = list(overlay_on(parts.topology, parts.overlay))
