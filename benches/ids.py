@@ -20,9 +20,9 @@ _FORWARDER, _FIREWALL = "hawser forwarder", "hawser firewall, 10 rules"
 _SENSOR, _TWO = "hawser ids, in line", "hawser ids, in line, 2 workers"
 _SFF, _MIRRORED = "hawser sff and forwarder", "the same, mirrored to hawser ids"
 _TREES, _TABLES, _SKLEARN = "hawser trees", "hawser ids and its job on Spark", "scikit-learn"
-_SHIP = "hawser ids ship, Kafka"
+_SHIP, _SPARK = "hawser ids ship, Kafka", "hawser ids ship, Kafka, job on Spark"
 _RATE, _MOST, _MANY = "rate", "most", "rate_flows"
-_SCORED, _OBSERVED, _SHIPPED = "scored", "observed", "shipped"
+_SCORED, _OBSERVED, _SHIPPED, _STORED = "scored", "observed", "shipped", "stored"
 _FLOWS = 1000
 _SIZE = 64
 
@@ -38,7 +38,8 @@ are counted apart. Flows scored: a million flows on one core, by a forest that s
 trained, of ten trees of depth 8 as well: the daemon's code flow by flow, the others 100 000 at a
 time; `hawser ids` and its job on Spark score by the same code. Records shipped: 100 000 of a
 sensor's log into Kafka on the same machine, in transactions, until the last one is committed; a
-reader then has found each."""
+reader then has found each. Records stored: the same, until a job on Spark that runs already has
+scored each by the forest and written it to the history; none is missing, and none is twice."""
 
 METRICS = (
     Metric(_RATE, "million/s", "1 flow", 3),
@@ -47,6 +48,7 @@ METRICS = (
     Metric(_OBSERVED, "%", "observed, overloaded", 1),
     Metric(_SCORED, "million/s", "flows scored", 2),
     Metric(_SHIPPED, "thousand/s", "records shipped", 1),
+    Metric(_STORED, "thousand/s", "records stored", 1),
 )
 
 Build = Callable[[Row], sensors.Observed | None]
@@ -95,6 +97,11 @@ def _ship(_: Effort) -> Peer:
     return Peer(_SHIP, cases={"records": lambda: {_SHIPPED: shipped() / 1e3}})
 
 
+def _spark(_: Effort) -> Peer:
+    scored = streams.scored(scorers.model)
+    return Peer(_SPARK, cases={"records": lambda: {_STORED: scored() / 1e3}})
+
+
 _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
     _FORWARDER: partial(_in_row, _FORWARDER, chain.hawser),
     _FIREWALL: partial(_in_row, _FIREWALL, lambda program, row: chain.firewall(program, 10, row)),
@@ -106,6 +113,7 @@ _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
     _TABLES: partial(_scorer, _TABLES, partial(scorers.python, "table")),
     _SKLEARN: partial(_scorer, _SKLEARN, partial(scorers.python, "sklearn")),
     _SHIP: _ship,
+    _SPARK: _spark,
 }
 
 

@@ -1,7 +1,7 @@
 """Flows that a forest scores in a second on one core, by scikit-learn or by tables in NumPy.
 
-`score_forest.py make MODEL` writes the forest as a model file; `score_forest.py sklearn MODEL` and
-`score_forest.py table MODEL` print how many flows a second are scored. Each is a process of its
+`python -m peers.score_forest make MODEL` writes the forest as a model file; with `sklearn` or
+`table` instead of `make` it prints how many flows a second are scored. Each is a process of its
 own, which its caller holds to a core.
 """
 

@@ -17,7 +17,8 @@ from harness.machine import ROOT
 from harness.obtain import UnavailableError
 from peers.sensors import FEATURES
 
-_SCRIPT = Path(__file__).with_name("score_forest.py")
+_SCRIPT = [sys.executable, "-m", "peers.score_forest"]
+"""By its module's name: with its folder in the path, `peers/hawser.py` would hide `hawser`."""
 _TIMEOUT_S = 300
 
 Scored = Callable[[], float]
@@ -42,7 +43,7 @@ def python(way: str) -> Scored:
         UnavailableError: there is no scikit-learn.
     """
     _need_sklearn()
-    return lambda: _sample(lambda model: [sys.executable, str(_SCRIPT), way, model])
+    return lambda: _sample(lambda model: [*_SCRIPT, way, model])
 
 
 def _need_sklearn() -> None:
@@ -52,17 +53,22 @@ def _need_sklearn() -> None:
 
 def _sample(command: Callable[[str], Sequence[str]]) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.json"
-        model.write_bytes(_model())
-        return float(_output(command(str(model))))
+        file = Path(folder) / "model.json"
+        file.write_bytes(model())
+        return float(_output(command(str(file))))
 
 
 @functools.cache
-def _model() -> bytes:
+def model() -> bytes:
+    """Make the forest.
+
+    Raises:
+        SampleError: scikit-learn fails.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.json"
-        _output([sys.executable, str(_SCRIPT), "make", str(model)])
-        return model.read_bytes()
+        file = Path(folder) / "model.json"
+        _output([*_SCRIPT, "make", str(file)])
+        return file.read_bytes()
 
 
 def _output(command: Sequence[str]) -> str:
