@@ -18,8 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.parquet as pq
-
 from hawser.driver.base import Lab
 from hawser.driver.roles import python_environment
 from hawser.node.base import Node, NodeError, Process, tail
@@ -212,6 +210,8 @@ class Collecting:
 
 def stored(folder: Path) -> int:
     """Count the different records in the finished batches of the history that Spark writes."""
+    import pyarrow.parquet as pq  # heavy, and most runs have no collector
+
     seen: set[tuple[str, int]] = set()
     for done in folder.glob("store/records/batch=*/_SUCCESS"):
         for file in done.parent.glob("*.parquet"):
