@@ -104,6 +104,10 @@ IDS: Mapping[str, Sequence[str]] = {
         "hawser ids ship /run/hawser/records --sensor branch1",
         "hawser ids ship records/ --sensor b2 --brokers kafka1:9092,kafka2:9092 --status b2.json",
     ),
+    "verdicts": (
+        "hawser ids verdicts /run/hawser/ids.sock --sensor branch1 --place /var/lib/hawser/place",
+        "hawser ids verdicts ids.sock --sensor b2 --place b2.place --brokers kafka1:9092",
+    ),
 }
 CLUSTER: Mapping[str, Sequence[str]] = {
     "start": ("hawser ids cluster start streams/ --model tree.json",),

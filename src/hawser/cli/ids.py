@@ -263,6 +263,7 @@ def drift(
 
 
 app.command("ship")(ids_streams.ship)
+app.command("verdicts")(ids_streams.verdicts)
 app.command("merge")(ids_streams.merge)
 app.add_typer(ids_streams.cluster)
 

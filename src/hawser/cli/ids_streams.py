@@ -1,4 +1,4 @@
-"""`hawser ids ship` and `hawser ids cluster`: records of sensors through Kafka and Spark."""
+"""`hawser ids ship`, `verdicts` and `cluster`: records and verdicts through Kafka and Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,11 +60,60 @@ def ship(
     from hawser.ids.stream.kafka import Sender
     from hawser.ids.stream.ship import Shipper
 
+    _until_stopped(Shipper(folder, Sender(brokers, sensor), status).run)
+
+
+def verdicts(
+    socket: Annotated[
+        Path,
+        typer.Argument(metavar="SOCKET", help="Control socket of the sensor, on this machine."),
+    ],
+    sensor: Annotated[
+        str, typer.Option("--sensor", help="Its name, as its records are shipped by.")
+    ],
+    place: Annotated[
+        Path,
+        typer.Option("--place", metavar="FILE", help="Where to keep how far the topic was read."),
+    ],
+    brokers: Annotated[
+        str, typer.Option("--brokers", metavar="HOST:PORT,...", help="Kafka.")
+    ] = "127.0.0.1:9092",
+    lifetime: Annotated[
+        float,
+        typer.Option("--lifetime", min=1, max=86_400, help="Age of useless verdicts, seconds."),
+    ] = 300,
+    status: Annotated[
+        Path | None,
+        typer.Option("--status", metavar="FILE", help="Write counters here, once a second."),
+    ] = None,
+) -> None:
+    """Take verdicts from Kafka to a sensor, until told to stop.
+
+    These are verdicts about flows that this sensor saw, and about sources that scan, whichever
+    sensors saw them. The sensor judges each by its own limits. Each is taken to it at least once,
+    also after a crash, and one that comes twice makes no second block.
+    """
+    from hawser.cli import extras
+
+    extras.need("streams")
+    from hawser.control.client import DaemonClient
+    from hawser.ids.stream.apply import Applier
+    from hawser.ids.stream.names import VERDICTS
+    from hawser.ids.stream.reader import Reader
+
+    _until_stopped(
+        Applier(
+            Reader(brokers, VERDICTS), sensor, DaemonClient(socket), place, lifetime, status
+        ).run
+    )
+
+
+def _until_stopped(run: Callable[[threading.Event], None]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Shipper(folder, Sender(brokers, sensor), status).run(stop)
+    run(stop)
 
 
 @cluster.command("start")

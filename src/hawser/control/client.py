@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -34,11 +35,21 @@ C = TypeVar("C", bound=Configuration)
 
 _OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 _STATUS: TypeAdapter[Status] = TypeAdapter(Status)
+_BLOCK: TypeAdapter[dict[str, int]] = TypeAdapter(dict[str, int])
 _ERRORS = TypeAdapter(tuple[FieldError, ...])
 
 
 class ControlError(Exception):
     """A daemon could not be asked, refused, or answered what is not in the contract."""
+
+
+class RefusedError(ControlError):
+    """A daemon has answered that it does not do what was asked."""
+
+    def __init__(self, where: str, status: int, reason: str) -> None:
+        """Say what was asked, the status of the answer, and the reason in it."""
+        super().__init__(f"{where}: {status}: {reason}")
+        self.reason = reason
 
 
 class DaemonClient:
@@ -85,6 +96,23 @@ class DaemonClient:
     def sensor_status(self) -> SensorStatus:
         """Packets, flows and records of an intrusion detection sensor."""
         return self._get("/v1/ids", TypeAdapter(SensorStatus))
+
+    def verdict(self, verdict: Mapping[str, Any]) -> int | None:
+        """Have an intrusion detection sensor judge the verdict of another program.
+
+        Gives the number of the block that was made; None if it had one already.
+
+        Raises:
+            RefusedError: it has no effect; the message says why.
+        """
+        answer = self._request("POST", "/v1/verdicts", json.dumps(verdict).encode())
+        if not answer:
+            return None
+        try:
+            return _BLOCK.validate_json(answer)["block"]
+        except (ValidationError, KeyError) as error:
+            where = f"{self._control}: POST /v1/verdicts"
+            raise ControlError(f"{where}: unexpected answer: {error}") from error
 
     def start_trace(self, events: int) -> None:
         """Have a part of service chains tell what happens to packets, so many times."""
@@ -140,7 +168,7 @@ class DaemonClient:
         if len(answer) > _ANSWER_MAX:
             raise ControlError(f"{where}: the answer is longer than {_ANSWER_MAX} bytes")
         if status >= _FIRST_ERROR:
-            raise ControlError(f"{where}: {status}: {_reason(answer)}")
+            raise RefusedError(where, status, _reason(answer))
         return answer
 
 

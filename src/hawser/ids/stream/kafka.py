@@ -30,7 +30,7 @@ _TRANSACTION_MS: Final = 20_000
 """After which what a killed sender began is aborted. Until then it hides what others send."""
 
 
-def _client(brokers: str) -> dict[str, Any]:
+def client(brokers: str) -> dict[str, Any]:
     """Settings of every client. What its library would print itself comes back as errors."""
     return {
         "bootstrap.servers": brokers,
@@ -46,7 +46,7 @@ def make_topics(brokers: str, timeout_s: float = _TIMEOUT_S) -> None:
     Raises:
         Unavailable: Kafka does not answer, or refuses.
     """
-    admin = AdminClient(_client(brokers))
+    admin = AdminClient(client(brokers))
     # Small segments are compacted soon: who takes over reads all places that are left.
     compacted = {
         "cleanup.policy": "compact",
@@ -69,7 +69,7 @@ def make_topics(brokers: str, timeout_s: float = _TIMEOUT_S) -> None:
 def is_ready(brokers: str, timeout_s: float = 2.0) -> bool:
     """Say whether a broker answers."""
     try:
-        AdminClient(_client(brokers)).list_topics(timeout=timeout_s)
+        AdminClient(client(brokers)).list_topics(timeout=timeout_s)
     except KafkaException:
         return False
     return True
@@ -103,7 +103,7 @@ class Sender:
         make_topics(self.brokers)
         producer = Producer(
             {
-                **_client(self.brokers),
+                **client(self.brokers),
                 "transactional.id": f"hawser-{self.sensor}",
                 "transaction.timeout.ms": _TRANSACTION_MS,
                 "linger.ms": 5,
@@ -168,7 +168,7 @@ def _place(brokers: str, sensor: str) -> Progress:
     """Give the last committed place of a sensor."""
     consumer = Consumer(
         {
-            **_client(brokers),
+            **client(brokers),
             "group.id": f"hawser-places-{sensor}",  # needed, but never joined
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
