@@ -283,9 +283,9 @@ def _table(model: Model) -> str:
 def _labelled(
     records: Sequence[Path], labels: Sequence[Path]
 ) -> tuple[Labelled, Sequence[tuple[Path, str]]]:
-    from hawser.ids.labels import Truth
     from hawser.ids.records import read
     from hawser.ids.train import labelled
+    from hawser.ids.truth import Truth
 
     truth, formats = Truth.read(labels)
     return labelled(read(records), truth), list(zip(labels, formats, strict=True))

@@ -15,10 +15,10 @@ from sklearn.metrics import average_precision_score, brier_score_loss, precision
 
 from hawser.ids.errors import IdsError
 from hawser.ids.flows import highest
-from hawser.ids.labels import BENIGN
 from hawser.ids.records import Bools, Floats, Integers
 from hawser.ids.table import Model
 from hawser.ids.train import Labelled
+from hawser.store.labels import BENIGN
 
 _POINTS: Final = 50
 """Of the precision-recall curve, at most."""

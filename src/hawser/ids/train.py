@@ -22,10 +22,11 @@ from hawser.ids.export import Estimator
 from hawser.ids.features import DEFAULT, NAMES
 from hawser.ids.flows import Flows, drawn, group, highest
 from hawser.ids.importance import Importance, given_away, importance
-from hawser.ids.labels import BENIGN, Truth
 from hawser.ids.learners import learner
 from hawser.ids.records import Bools, Floats, Integers, Records, Texts
 from hawser.ids.table import Model
+from hawser.ids.truth import Truth
+from hawser.store.labels import BENIGN
 
 _FOLDS: Final = 5
 _FEWEST: Final = 10

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import captures
-from hawser.ids import labels, records, train
+from hawser.ids import records, train
+from hawser.ids.truth import Truth
 from lab.daemon import hawserd
 
 FLOWS = 1500
@@ -37,7 +38,7 @@ def labelled(traffic: Callable[[int], Path]) -> Callable[[int], train.Labelled]:
 
     def found(seed: int) -> train.Labelled:
         folder = traffic(seed)
-        truth, _ = labels.Truth.read([folder / f"{seed}.csv"])
+        truth, _ = Truth.read([folder / f"{seed}.csv"])
         return train.labelled(records.read([folder / f"{seed}.flows.csv"]), truth)
 
     return found

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flow_records import record, table
-from hawser.ids import labels
-from hawser.ids.errors import IdsError
 from hawser.ids.flows import group
+from hawser.ids.truth import Truth
+from hawser.store import labels
 from hawser.store.errors import StoreError
 
 
-def of(found: labels.Truth, **values: object) -> str:
+def of(found: Truth, **values: object) -> str:
     records = table(record(**values))
     return str(found.of(records, group(records))[0])
 
@@ -24,7 +24,7 @@ def of(found: labels.Truth, **values: object) -> str:
 def test_what_the_lab_does_not_name_is_benign(tmp_path: Path) -> None:
     file = tmp_path / "labels.csv"
     file.write_text("label,source,target_port,first_us,last_us\nscan,10.0.0.1,80,100,200\n")
-    found, formats = labels.Truth.read([file])
+    found, formats = Truth.read([file])
     assert formats == ["hawser"]
     assert of(found, first_us=150, last_us=300) == "scan"
     assert of(found, first_us=250, last_us=300) == "benign"
@@ -44,7 +44,7 @@ UNSW = (
 def test_unsw_nb15_is_read(tmp_path: Path) -> None:
     file = tmp_path / "UNSW-NB15_1.csv"
     file.write_text(UNSW)
-    found, formats = labels.Truth.read([file])
+    found, formats = Truth.read([file])
     assert formats == ["unsw-nb15"]
     at = 1_421_927_414_500_000
     dns = {"srcip": "59.166.0.0", "srcport": 1390, "dstip": "149.171.126.6", "dstport": 53}
@@ -67,7 +67,7 @@ CIC = (
 def test_cic_ids2017_is_read(tmp_path: Path) -> None:
     file = tmp_path / "Thursday.csv"
     file.write_text(CIC, encoding="latin-1")
-    name, rows = labels.read(file)
+    name, rows = labels.read_any(file)
     assert (name, len(rows)) == ("cic-ids2017", 3)
     benign, brute, patator = rows
     assert (benign.label, brute.label) == ("benign", "web-attack-brute-force")
@@ -93,8 +93,8 @@ def test_cic_ids2017_is_read(tmp_path: Path) -> None:
 def test_a_wrong_line_is_named(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "labels.csv"
     file.write_text(text, encoding="latin-1")
-    with pytest.raises((IdsError, StoreError)) as caught:
-        labels.read(file)
+    with pytest.raises(StoreError) as caught:
+        labels.read_any(file)
     assert problem in str(caught.value)
 
 
@@ -107,5 +107,5 @@ def test_no_file_ends_in_anything_but_labels_or_an_error(
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "any.csv"
     file.write_bytes(header + content)
-    with contextlib.suppress(IdsError, StoreError):
-        assert labels.read(file)[0] in labels.FORMATS
+    with contextlib.suppress(StoreError):
+        assert labels.read_any(file)[0] in labels.FORMATS

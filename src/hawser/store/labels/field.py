@@ -6,7 +6,7 @@ import re
 from ipaddress import ip_address, ip_network
 from typing import Final
 
-from hawser.store.labels import Network, Ports
+from hawser.store.labels.rows import Network, Ports
 
 _HAVE_PORTS: Final = (6, 17)
 _LARGEST_PORT: Final = 0xFFFF

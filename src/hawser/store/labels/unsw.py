@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from hawser.ids.labels import field
-from hawser.store.labels import BENIGN, Label
+from hawser.store.labels import field
+from hawser.store.labels.rows import BENIGN, Label
 
 COLUMNS: Final = 49
 _START, _END, _CATEGORY, _IS_ATTACK = 28, 29, 47, 48

@@ -11,9 +11,8 @@ import numpy as np
 from hawser.ids.errors import IdsError
 from hawser.ids.features import TUPLE
 from hawser.ids.flows import Flows
-from hawser.ids.labels.files import FORMATS, read
 from hawser.ids.records import Records, Texts
-from hawser.store.labels import BENIGN, Flow, Label, Labels
+from hawser.store.labels import BENIGN, FORMATS, Flow, Label, Labels, read_any
 
 
 class Truth:
@@ -32,13 +31,12 @@ class Truth:
         list every flow, benign ones too: what they lack is unknown.
 
         Raises:
-            IdsError: a file cannot be read, or is of no known format.
-            BundleError: likewise, of a file of the lab.
+            BundleError: a file cannot be read, or is of no known format.
         """
         rows: list[Label] = []
         formats = []
         for path in paths:
-            name, found = read(path)
+            name, found = read_any(path)
             formats.append(name)
             rows.extend(found)
         return cls(rows, BENIGN if set(formats) == {FORMATS[0]} else ""), formats

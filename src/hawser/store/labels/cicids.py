@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from hawser.ids.labels import field
-from hawser.store.labels import Label
+from hawser.store.labels import field
+from hawser.store.labels.rows import Label
 
 _ZONE: Final = timezone(timedelta(hours=-3))
 _FIRST_HOUR: Final = 8

@@ -8,10 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from hawser.ids.errors import IdsError
-from hawser.ids.labels import cicids, unsw
-from hawser.store import labels
-from hawser.store.labels import Label
+from hawser.store.errors import BundleError
+from hawser.store.labels import cicids, rows, unsw
+from hawser.store.labels.rows import Label
 
 FORMATS: Final = ("hawser", "unsw-nb15", "cic-ids2017")
 
@@ -19,25 +18,24 @@ Row = Sequence[str]
 Parser = Callable[[Row], Label | None]
 
 
-def read(path: Path) -> tuple[str, Sequence[Label]]:
+def read_any(path: Path) -> tuple[str, Sequence[Label]]:
     """Read a label file of any of the `FORMATS`; which one its first line says.
 
     Raises:
-        IdsError: it cannot be read; the message has the line.
-        BundleError: likewise, of a file of the lab.
+        BundleError: it cannot be read; the message has the line.
     """
     try:
         # Latin-1 reads any byte: one of the sets mixes encodings, and the rest is ASCII.
         with path.open(encoding="latin-1", newline="") as opened:
-            rows = _rows(path, csv.reader(opened, strict=True))
-            _, first = next(rows, (1, ()))
+            found = _rows(path, csv.reader(opened, strict=True))
+            _, first = next(found, (1, ()))
             if unsw.is_first(first):
-                return FORMATS[1], _parsed(path, unsw.label, rows, first)
+                return FORMATS[1], _parsed(path, unsw.label, found, first)
             if (at := cicids.columns(first)) is not None:
-                return FORMATS[2], _parsed(path, lambda row: cicids.label(row, at), rows)
+                return FORMATS[2], _parsed(path, lambda row: cicids.label(row, at), found)
     except OSError as error:
-        raise IdsError(path, error.strerror or str(error)) from error
-    return FORMATS[0], labels.read(path)
+        raise BundleError(path, error.strerror or str(error)) from error
+    return FORMATS[0], rows.read(path)
 
 
 def _rows(path: Path, rows: Iterator[Row]) -> Iterator[tuple[int, Row]]:
@@ -49,7 +47,7 @@ def _rows(path: Path, rows: Iterator[Row]) -> Iterator[tuple[int, Row]]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise IdsError(f"{path}:{number}", str(error)) from error
+            raise BundleError(Path(f"{path}:{number}"), str(error)) from error
 
 
 def _parsed(
@@ -64,4 +62,4 @@ def _label(path: Path, number: int, row: Row, parse: Parser) -> Label | None:
     try:
         return parse(row)
     except (ValueError, OverflowError) as error:
-        raise IdsError(f"{path}:{number}", str(error)) from error
+        raise BundleError(Path(f"{path}:{number}"), str(error)) from error
