@@ -16,6 +16,7 @@ from hawser.probe import collector
 from hawser.probe.attacks import beside as attacks
 from hawser.probe.capture import TOOLS
 from hawser.probe.registry import probe_for
+from hawser.probe.replay import beside as replay
 from hawser.spec.measurement import expected_seconds
 from hawser.spec.workflow import Labels, Scenario, Variant, Workflow
 from hawser.store import label
@@ -63,7 +64,7 @@ def plan(workflow: Workflow, facts: Facts) -> Plan:
     Raises:
         InputError: the workflow cannot be carried out as it is; lists everything that is wrong.
     """
-    problems = [text for variant in workflow.variants for text in _problems(variant)]
+    problems = list(dict.fromkeys(t for variant in workflow.variants for t in _problems(variant)))
     if problems:
         raise InputError(problems)
     settle = float(workflow.settle)
@@ -84,7 +85,8 @@ def plan(workflow: Workflow, facts: Facts) -> Plan:
 def measuring(scenario: Scenario) -> float:
     """Seconds that the measurements of one trial take."""
     attacked = float(scenario.attacks.duration) if scenario.attacks is not None else 0.0
-    return max(expected_seconds(scenario.measurements), attacked)
+    replayed = replay.seconds(scenario.replay)
+    return max(expected_seconds(scenario.measurements), attacked, replayed)
 
 
 def making(scenario: Scenario) -> float:
@@ -93,6 +95,9 @@ def making(scenario: Scenario) -> float:
 
 
 def _problems(variant: Variant) -> Iterator[str]:
+    if unreadable := tuple(replay.problems(variant.scenario.replay)):
+        yield from unreadable
+        return
     end = measuring(variant.scenario)
     for number, event in enumerate(variant.scenario.events):
         if event.at >= end:

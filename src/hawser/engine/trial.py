@@ -28,6 +28,7 @@ from hawser.probe.convergence import Convergence, Switched
 from hawser.probe.evidence import EvidenceRecorder, counted
 from hawser.probe.passive import Passive
 from hawser.probe.registry import probe_for
+from hawser.probe.replay.beside import replaying
 from hawser.spec.measurement import Iperf3, Measurement, fitted, offset, rounds
 from hawser.spec.metric import depends_on_delay
 from hawser.spec.workflow import Scenario
@@ -113,6 +114,7 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
             collecting(lab, scenario.collector, writer.raw, bench.begin) as collector,
             capturing(lab, scenario.capture, writer.raw),
             attacking(lab, scenario.attacks, writer.raw) as attacks,
+            replaying(lab, scenario.replay, writer.raw) as replay,
             Passive(lab) as passive,
         ):
             for names in rounds(scenario.measurements):
@@ -123,12 +125,16 @@ def _measure(bench: Bench, scenario: Scenario, lab: Lab, writer: TrialWriter) ->
                 writer.add(optimum.shares(scenario, names, found))
             if attacks is not None:
                 writer.add(attacks.finish(bench.sleep, bench.begin))
+            if replay is not None:
+                bench.begin("replay")
+                writer.add(replay.finish(bench.sleep))
             writer.add(passive.finish())
             if collector is not None:
                 bench.begin("collect records")
                 writer.add(collector.finish(bench.sleep))
             writer.add(sensors.counted(lab, writer.raw))
-        writer.add(passed.compared(scenario, writer.raw))
+        all_labelled = replay is None or replay.all_labelled
+        writer.add(passed.compared(scenario, writer.raw, all_labelled=all_labelled))
     except (ProbeError, NodeError) as error:
         raise _VoidTrialError("; ".join((*_died(lab), str(error)))) from error
     finally:

@@ -20,6 +20,9 @@ MODELS = (("functions", "*", "detection", "model"), ("collector", "model"))
 MODEL_SIZE = 64 << 20
 """Size of a model at most, bytes, as in crates/trees."""
 
+FILES = (("replay", "capture"), ("replay", "labels", "*"))
+"""Where files are named whose content stays where it is."""
+
 Read = Callable[[str], bytes | str]
 
 
@@ -31,6 +34,19 @@ def inlined(tree: Table, read: Read, problems: Problems) -> Table:
     for path in MODELS:
         tree = at(tree, path, lambda node: _content(node, read, problems, "model"))
     return tree
+
+
+def placed(tree: Table, beside: Callable[[str], str]) -> Table:
+    """Put the places of files where their names beside the workflow stand."""
+    for path in FILES:
+        tree = at(tree, path, lambda node: _place(node, beside))
+    return tree
+
+
+def _place(node: Tree, beside: Callable[[str], str]) -> Tree:
+    if isinstance(node, Scalar) and isinstance(node.value, str) and node.value:
+        return Scalar(node.place, beside(node.value), node.text)
+    return node
 
 
 def _content(node: Tree, read: Read, problems: Problems, field: str) -> Tree:

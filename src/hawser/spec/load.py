@@ -55,13 +55,13 @@ def load(file: str, read: Read, overrides: Iterable[str] = (), warn: Warn = _sil
     last = tuple(map(renames.override, from_text(overrides, problems)))
     if tree is None:
         raise problems.failure()
-    beside = partial(_beside, file, read)
-    return _Loader(tree, last, problems, renames, beside).workflow()
+    beside = partial(_beside, file)
+    return _Loader(tree, last, problems, renames, beside, read).workflow()
 
 
-def _beside(file: str, read: Read, name: str) -> bytes | str:
-    """Read a file by its name relative to another file."""
-    return read(posixpath.normpath(posixpath.join(posixpath.dirname(file), name)))
+def _beside(file: str, name: str) -> str:
+    """Give the place of a file by its name relative to another file."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(file), name))
 
 
 class _Loader:
@@ -73,10 +73,11 @@ class _Loader:
         last: Sequence[Override],
         problems: Problems,
         renames: Renames,
-        beside: Read,
+        beside: Callable[[str], str],
+        read: Read,
     ) -> None:
         self._base = tree
-        self._beside = beside
+        self._beside, self._read = beside, read
         self._last = last
         self._problems = problems
         self._renames = renames
@@ -129,7 +130,8 @@ class _Loader:
         changed = shorthand.nodes_as_table(changed, self._problems)
         tree = self._renames.scenario(self._substituted(changed, SCENARIO))
         tree = shorthand.scenario(tree, self._problems)
-        tree = inline.inlined(tree, self._beside, self._problems)
+        tree = inline.inlined(tree, lambda name: self._read(self._beside(name)), self._problems)
+        tree = inline.placed(tree, self._beside)
         tree, issues = expansion.expanded(tree)
         judged = tree.without("topology") if issues else tree  # without its cloud's parts
         scenario, more = validate(Scenario, tree)

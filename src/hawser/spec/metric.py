@@ -126,6 +126,13 @@ SENSORS = {
     "packets_unseen": "packets",
 }
 """In addition, with intrusion detection sensors: sums over all of them."""
+REPLAYED = {
+    "frames_replayed": "frames",
+    "frames_unsent": "frames",
+    "frames_skipped": "frames",
+    "replay_lateness": "ms",
+}
+"""In addition, with a replay."""
 COLLECTED = {
     "records_shipped": "records",
     "records_stored": "records",
@@ -133,11 +140,11 @@ COLLECTED = {
 }
 """In addition, with a collector."""
 
-METRICS = {**MEASURED, **PASSIVE, **ATTACKS, **SENSORS, **COLLECTED}
+METRICS = {**MEASURED, **PASSIVE, **ATTACKS, **SENSORS, **REPLAYED, **COLLECTED}
 """Every metric and its unit; beside these, `drop_CAUSE` counts packets, or a daemon's records."""
 
 _LOSSES = ("loss", "ping_loss", "frame_loss", "part_load_loss", "pdr_loss")
-_COUNTS = (*PASSIVE, *ATTACKS, *SENSORS, *COLLECTED)
+_COUNTS = (*PASSIVE, *ATTACKS, *SENSORS, *REPLAYED, *COLLECTED)
 _NOT_DELAYED = (*_LOSSES, "duplicated", "reordered", "trials_repeated", *_COUNTS)
 
 

@@ -16,6 +16,7 @@ from hawser.spec.measurement import Measurement
 from hawser.spec.model import Model, Name
 from hawser.spec.overlay import Overlay
 from hawser.spec.published import PublishedItem
+from hawser.spec.replay import Replay
 from hawser.spec.topology import Topology
 from hawser.spec.tunnel import Tunnel
 from hawser.spec.units import Duration, Rate, Ratio, Size
@@ -88,6 +89,8 @@ class Scenario(Model):
     """Captures of packets at ports while measurements run, by name."""
     attacks: Attacks | None = None
     """Attacks and benign traffic with labels, beside the measurements."""
+    replay: Replay | None = None
+    """A capture with labels that is sent through a chain, beside the measurements."""
     collector: Collector | None = None
     """Where the records of all sensors go. Default: they stay in the sensors' logs."""
 

@@ -141,16 +141,18 @@ def test_a_full_capture_is_refused(tmp_path: Path) -> None:
     (tmp_path / "capture-two.pcap").write_bytes(pcap(flow(10, 30)))
     (tmp_path / "capture-one.pcap").write_bytes(pcap(flow(10, 36)))
     with pytest.raises(ProbeError, match="one is full"):
-        compared(scenario, tmp_path)
+        compared(scenario, tmp_path, all_labelled=True)
     (tmp_path / "capture-one.pcap").write_bytes(pcap(flow(10, 30)))
-    assert {row.metric: row.value for row in compared(scenario, tmp_path)}["accuracy"] == 0
+    assert {row.metric: row.value for row in compared(scenario, tmp_path, all_labelled=True)}[
+        "accuracy"
+    ] == 0
     said = tmp_path / "capture-two.txt"
     said.write_text("36 packets received by filter\n0 packets dropped by kernel\n")
-    assert compared(scenario, tmp_path)
+    assert compared(scenario, tmp_path, all_labelled=True)
     said.write_text("36 packets received by filter\n6 packets dropped by kernel\n")
     with pytest.raises(ProbeError, match="two lacks 6 packets"):
-        compared(scenario, tmp_path)
+        compared(scenario, tmp_path, all_labelled=True)
     said.unlink()
     (tmp_path / "capture-one.pcap").write_bytes(b"")
     with pytest.raises(ProbeError, match="found no header"):
-        compared(scenario, tmp_path)
+        compared(scenario, tmp_path, all_labelled=True)

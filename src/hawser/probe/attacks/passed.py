@@ -78,23 +78,36 @@ class Passed:
     """From its first packet to the last that passed; None if all or none passed."""
 
 
-def compare(before: Iterable[Packet], behind: Iterable[Packet], known: Labels) -> list[Passed]:
+def compare(
+    before: Iterable[Packet],
+    behind: Iterable[Packet],
+    known: Labels,
+    *,
+    all_labelled: bool = True,
+) -> list[Passed]:
     """Compare both sides of a chain, flow by flow.
+
+    Flows that no row is about are benign; unless all are labelled, they are left out.
 
     Raises:
         CaptureError: there are too many flows.
     """
     names, begun = _begun(before, known)
+    if not all_labelled:
+        begun = {way: sent for way, sent in begun.items() if names[way] is not None}
     came = {way: _Sent(sent.late_from, sent.first_us) for way, sent in begun.items()}
     for packet in behind:
         if packet.way in came:
             came[packet.way].add(packet)
-    return [_passed(names[way], sent, came[way]) for way, sent in begun.items()]
+    return [_passed(names[way] or BENIGN, sent, came[way]) for way, sent in begun.items()]
 
 
-def _begun(found: Iterable[Packet], known: Labels) -> tuple[dict[Way, str], dict[Way, _Sent]]:
-    """Give the direction of each flow that came first, with its label."""
-    names: dict[Way, str] = {}
+_Names = dict[Way, str | None]
+
+
+def _begun(found: Iterable[Packet], known: Labels) -> tuple[_Names, dict[Way, _Sent]]:
+    """Give the direction of each flow that came first, with its label; None if no row has it."""
+    names: _Names = {}
     begun: dict[Way, _Sent] = {}
     for packet in found:
         way = packet.way
@@ -109,14 +122,14 @@ def _begun(found: Iterable[Packet], known: Labels) -> tuple[dict[Way, str], dict
     return names, begun
 
 
-def _label(packet: Packet, known: Labels) -> tuple[str, int]:
+def _label(packet: Packet, known: Labels) -> tuple[str | None, int]:
     """Give the label of a flow by its first packet, and when its bytes begin to be late."""
     way, now = packet.way, packet.time_us
     source, target = way.ends
     flow = Flow(way.protocol, source, way.source_port, target, way.target_port, now, now)
     row = known.row(flow)
     if row is None or row.label == BENIGN:
-        return BENIGN, _NEVER
+        return row.label if row else None, _NEVER
     return row.label, row.first_us + _LATER_US
 
 
@@ -195,19 +208,21 @@ def _share(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def compared(scenario: Scenario, raw: Path) -> list[Sample]:
+def compared(scenario: Scenario, raw: Path, *, all_labelled: bool) -> list[Sample]:
     """Compare the captures of a trial that the workflow names; nothing if it names none.
 
     Raises:
         ProbeError: one is no capture, or not whole.
     """
-    if scenario.attacks is None or scenario.attacks.passed is None:
+    labelled = scenario.attacks or scenario.replay
+    if labelled is None or labelled.passed is None:
         return []
-    names = scenario.attacks.passed.before, scenario.attacks.passed.behind
+    names = labelled.passed.before, labelled.passed.behind
     try:
         contents = [_whole(scenario.capture[name], name, raw) for name in names]
         before, behind = map(packets, contents)
-        return samples(compare(before, behind, Labels(labels.read(raw / FILE))))
+        known = Labels(labels.read(raw / FILE))
+        return samples(compare(before, behind, known, all_labelled=all_labelled))
     except (OSError, CaptureError) as error:
         raise ProbeError(f"captures {names[0]} and {names[1]}: {error}") from error
 

@@ -42,6 +42,18 @@ def sending_port(node: Node, source: Address, target: Address) -> SendingPort:
     raise ProbeError(f"{node.name}: the next hop {hop} on {interface} does not answer")
 
 
+def ethernet_address(node: Node, interface: str) -> str:
+    """Give the Ethernet address of an interface.
+
+    Raises:
+        ProbeError: there is no such interface.
+    """
+    for link in _json(node, "link", "show", "dev", interface):
+        if "address" in link:
+            return str(link["address"])
+    raise ProbeError(f"{node.name}: {interface} has no Ethernet address")
+
+
 def receiving_interface(node: Node, address: Address) -> str:
     """Find the interface that has an address.
 

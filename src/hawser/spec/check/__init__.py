@@ -19,6 +19,7 @@ from hawser.spec.check.nat import nats
 from hawser.spec.check.overlay import overlay, overlay_on
 from hawser.spec.check.path_group import path_groups
 from hawser.spec.check.reach import reachability
+from hawser.spec.check.replay import replay
 from hawser.spec.check.topology import topology
 from hawser.spec.check.tunnel import tunnels
 from hawser.spec.partial import Parts
@@ -75,6 +76,7 @@ def _together(parts: Parts) -> Iterator[Issue]:
         yield from tunnels(parts.whole)
         yield from captures(parts.whole.capture, parts.topology)
         yield from attacks(parts.whole.attacks, parts.topology, parts.whole.capture)
+        yield from replay(parts.whole)
         yield from collector(parts.whole)
         yield from controller(parts.whole)
     if parts.overlay is not None:

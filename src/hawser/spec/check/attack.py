@@ -28,7 +28,7 @@ def attacks(
         if name not in described.source:
             issue = near(described.source, name, "host of `from`")
             yield Issue(("attacks", "attackers", index), issue)
-    yield from _passed(described.passed, captures)
+    yield from compared("attacks", described.passed, captures)
     loc = ("attacks", "duration")
     if not _SHORTEST <= described.duration <= _LONGEST:
         message = f"found {str(described.duration)!r}, expected {_SHORTEST} to {_LONGEST}"
@@ -49,18 +49,20 @@ def attacks_arrive(scenario: Scenario) -> Iterator[Issue]:
                 yield Issue(("attacks", "to", index), reason)
 
 
-def _passed(described: Passed | None, captures: Mapping[str, Capture]) -> Iterator[Issue]:
-    """Check that both captures exist and have all packets."""
+def compared(
+    element: str, described: Passed | None, captures: Mapping[str, Capture]
+) -> Iterator[Issue]:
+    """Check that both captures that an element compares exist and have all packets."""
     if described is None:
         return
     for field, name in (("before", described.before), ("behind", described.behind)):
-        loc = ("attacks", "passed", field)
+        loc = (element, "passed", field)
         if name not in captures:
             yield Issue(loc, near(captures, name, "capture"))
         elif captures[name].filter:
             yield Issue(loc, f"found {name}, which has a filter, expected one without")
     if described.before == described.behind:
-        yield Issue(("attacks", "passed", "behind"), "found the same capture as before")
+        yield Issue((element, "passed", "behind"), "found the same capture as before")
 
 
 def _ends(
