@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hawser.spec.document import VARIED
+from hawser.spec.document import HEADER, VARIED
 from hawser.spec.errors import Place, Problems, choices, found
 from hawser.spec.override import Override
 from hawser.spec.tree import Items, Scalar, Table, Tree, is_null
@@ -129,7 +129,7 @@ class _Reader:
 
     def _check_root(self, override: Override, field: str) -> None:
         if override.root not in VARIED:
-            hint = choices(VARIED, override.root)
+            hint = choices(VARIED, None if override.root in HEADER else override.root)
             message = f"found {found(override.path)}, which cannot vary; {hint}"
             self._problems.add(override.place, field, message)
 
