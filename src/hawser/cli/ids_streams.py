@@ -91,7 +91,7 @@ def verdicts(
 
     These are verdicts about flows that this sensor saw, and about sources that scan, whichever
     sensors saw them. The sensor judges each by its own limits. Each is taken to it at least once,
-    also after a crash, and one that comes twice makes no second block.
+    also after a crash; one that comes twice renews its block at most.
     """
     from hawser.cli import extras
 

@@ -167,12 +167,15 @@ class DaemonClient:
             raise ControlError(f"{where}: {error or type(error).__name__}") from error
         if len(answer) > _ANSWER_MAX:
             raise ControlError(f"{where}: the answer is longer than {_ANSWER_MAX} bytes")
+        if status >= _FIRST_FAULT:
+            raise ControlError(f"{where}: {status}: {_reason(answer)}")
         if status >= _FIRST_ERROR:
             raise RefusedError(where, status, _reason(answer))
         return answer
 
 
-_FIRST_ERROR = 400
+_FIRST_ERROR, _FIRST_FAULT = 400, 500
+"""Status of what the caller, and of what the daemon did wrong."""
 
 
 class _UnixConnection(HTTPConnection):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hawser.control import client as client_module
-from hawser.control.client import ControlError, DaemonClient
+from hawser.control.client import ControlError, DaemonClient, RefusedError
 from hawser.overlay.config.base import Configuration
 
 STATUS: dict[str, Any] = {
@@ -61,6 +61,8 @@ def api(tmp_path: Path) -> Iterator[Api]:
         def do_PUT(self) -> None:
             state.put = json.loads(self.rfile.read(int(self.headers["content-length"])))
             self.do_GET()
+
+        do_POST = do_PUT  # noqa: N815
 
         def log_message(self, *_: object) -> None:
             pass
@@ -137,6 +139,24 @@ def test_refusals_say_why(
     api.answers["/v1/config"] = (code, body.encode())
     with pytest.raises(ControlError, match=message):
         client.configure(Configuration())
+
+
+def test_a_verdict_is_taken_refused_or_not_judged(api: Api, client: DaemonClient) -> None:
+    """Whoever has it keeps it while the sensor has a fault of its own."""
+    order = {"target": {"source": "203.0.113.9"}, "by": "me"}
+    for answer, block in ((b'{"block": 7}', 7), (b"", None)):
+        api.answers["/v1/verdicts"] = (201, answer)
+        assert client.verdict(order) == block
+        assert api.put == order
+    api.answers["/v1/verdicts"] = (409, b'{"error": "too many blocks"}')
+    with pytest.raises(RefusedError) as refused:
+        client.verdict(order)
+    assert refused.value.reason == "too many blocks"
+    for code, body in ((500, b""), (201, b'{"block": "x"}'), (201, b"{}")):
+        api.answers["/v1/verdicts"] = (code, body)
+        with pytest.raises(ControlError) as failed:
+            client.verdict(order)
+        assert not isinstance(failed.value, RefusedError)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"version": 1}', b"null"])

@@ -85,6 +85,8 @@ BAD: Sequence[bytes] = (
         {**FLOW, "kind": "all"},
         {**FLOW, "srcip": "0.0.0.0/0"},
         {**FLOW, "srcip": 16843009},
+        {**FLOW, "srcip": "224.0.0.1"},
+        {**SCAN, "srcip": "::"},
         {**FLOW, "dstip": None},
         {**FLOW, "srcport": 65536},
         {**FLOW, "proto": True},
@@ -131,8 +133,18 @@ def test_a_place_is_kept_in_a_file(tmp_path: Path) -> None:
     assert Place.read(file) == place
 
 
+OFFSETS = ("-1", "1.7", "1e400", "9" * 23, "true", '"1"')
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"cluster": "x"}', '{"cluster": "x", "offsets": {"a": 1}}']
+    "text",
+    [
+        "",
+        "[]",
+        '{"cluster": "x"}',
+        '{"cluster": "x", "offsets": {"a": 1}}',
+        *(f'{{"cluster": "x", "offsets": {{"0": {each}}}}}' for each in OFFSETS),
+    ],
 )
 def test_a_file_that_is_none_of_a_place_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "place").write_text(text)
@@ -245,6 +257,13 @@ def test_refusals_are_counted_by_reason(tmp_path: Path) -> None:
         [RefusedError("socket", 409, "allowed"), *[RefusedError("socket", 409, "many")] * 2]
     )
     assert site.run()["refused"] == {"allowed": 1, "many": 2}
+
+
+def test_reasons_beyond_counting_are_counted_together(tmp_path: Path) -> None:
+    site = Site(tmp_path, *[SCAN] * 30)
+    site.sensor.answers = iter([RefusedError("socket", 409, f"reason {n}") for n in range(30)])
+    refused = site.run()["refused"]
+    assert (len(refused), refused["other reasons"]) == (21, 10)
 
 
 def test_kafka_that_is_away_is_asked_again(tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ _KEEP_S: Final = 1.0
 _RETRY_S: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _SECOND_US: Final = 1_000_000
 _REASONS: Final = 20
-"""Different reasons that are counted."""
+"""Different reasons that are counted each by itself."""
+_OTHER: Final = "other reasons"
+_SHOWN: Final = 1000
+"""One of so many messages that are no verdicts is logged: anybody may write them."""
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +117,8 @@ class Applier:
             verdict = parse(message.value)
         except ValueError as error:
             self.counters.malformed += 1
-            _log.warning("verdict %s/%s: %s", message.partition, message.offset, error)
+            if self.counters.malformed % _SHOWN == 1:
+                _log.warning("verdict %s/%s: %s", message.partition, message.offset, error)
             return True
         if verdict.sensor not in (None, self.sensor):
             self.counters.others += 1
@@ -146,10 +150,11 @@ class Applier:
 
     def _refused(self, verdict: Verdict, reason: str) -> None:
         refused = self.counters.refused
+        if reason not in refused and len(refused) >= _REASONS:
+            reason = _OTHER
         if reason not in refused:
             _log.warning("verdict %s is refused, as others may be: %s", verdict.id, reason)
-        if reason in refused or len(refused) < _REASONS:
-            refused[reason] = refused.get(reason, 0) + 1
+        refused[reason] = refused.get(reason, 0) + 1
 
     def _oldest_us(self) -> int:
         return self.clock_us() - int(self.lifetime_s * _SECOND_US)

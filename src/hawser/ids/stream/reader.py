@@ -23,6 +23,7 @@ from hawser.store import files
 _TIMEOUT_S: Final = 30.0
 _SIZE_MAX: Final = 1 << 20
 """Bytes of the file that are read at most."""
+_LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Place:
         try:
             with file.open("rb") as opened:
                 found = json.loads(opened.read(_SIZE_MAX))
-            offsets = {int(key): int(value) for key, value in found["offsets"].items()}
+            offsets = {int(key): _offset(value) for key, value in found["offsets"].items()}
             return cls(str(found["cluster"]), offsets)
         except FileNotFoundError:
             return cls()
@@ -61,6 +62,12 @@ class Place:
         """
         offsets = {str(partition): offset for partition, offset in self.offsets.items()}
         files.write(file, json.dumps({"cluster": self.cluster, "offsets": offsets}).encode())
+
+
+def _offset(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _LARGEST:
+        raise ValueError(f"expected a number, 0 to {_LARGEST}")
+    return value
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def parse(message: bytes) -> Verdict:
 def _flow(found: Mapping[str, Any]) -> Verdict:
     protocol = _number(found, "proto", _LARGEST_PROTOCOL)
     target: dict[str, Any] = {
-        "source": _address(found, "srcip"),
+        "source": _host(found),
         "destination": _address(found, "dstip"),
         "protocol": protocol,
     }
@@ -87,7 +87,7 @@ def _scan(found: Mapping[str, Any]) -> Verdict:
         last_us=_number(found, "last_us", _LARGEST_TIME),
         is_over=False,
         order={
-            "target": {"source": _address(found, "srcip")},
+            "target": {"source": _host(found)},
             "by": f"scan of {targets} targets in a minute, seen by {sensors} sensors",
         },
     )
@@ -112,6 +112,14 @@ def _score(found: Mapping[str, Any]) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValueError("score: expected a number, 0 to 1")
     return float(value)
+
+
+def _host(found: Mapping[str, Any]) -> str:
+    """Give the address of a source, which is that of one host."""
+    address = ip_address(_address(found, "srcip"))
+    if address.is_multicast or address.is_unspecified:
+        raise ValueError(f"srcip: found {address}, expected the address of a host")
+    return str(address)
 
 
 def _address(found: Mapping[str, Any], name: str) -> str:
