@@ -1,6 +1,6 @@
 """Sends the frames of a file at their times: a program that runs on a node of a lab.
 
-    python -m hawser.probe.replay.sender FILE INTERFACE --begin NS --zero NS --speed X
+    python -m hawser.probe.replay.sender file interface --begin ns --zero ns --speed x
 
 It prints its counters as JSON at its end.
 """
