@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import Final
+from typing import Any, Final
 
 from hawser.overlay.config.shaping import class_id
 
 _FIRST: Final = 0
 """The class of Type I (`overlay.sdwan.priority`)."""
+_EACH_S: Final = 3.0
+"""Time for one address of several, of which some may be unreachable."""
 
 
 async def dial(host: str, port: int) -> socket.socket:
@@ -25,18 +27,23 @@ async def dial(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     last = OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in found:
-        opened = socket.socket(family, kind, protocol)
+    for family, *_, address in found:
+        try:
+            return await _connected(family, address)
+        except OSError as error:
+            last = error
+    raise last
+
+
+async def _connected(family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
         opened.setblocking(False)
         with contextlib.suppress(PermissionError):  # without CAP_NET_ADMIN
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, class_id(_FIRST))
-        try:
-            await loop.sock_connect(opened, address)
-        except BaseException as error:
-            opened.close()
-            if not isinstance(error, OSError):
-                raise
-            last = error
-        else:
-            return opened
-    raise last
+        connecting = asyncio.get_running_loop().sock_connect(opened, address)
+        await asyncio.wait_for(connecting, _EACH_S)
+    except BaseException:
+        opened.close()
+        raise
+    return opened

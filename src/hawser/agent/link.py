@@ -58,7 +58,6 @@ _TICK_S = 0.25
 _REPORT_S = 1.0
 _HUNG = 10
 """Questions in a row that the daemon leaves unanswered for 5 s each before it counts as hung."""
-_DIAL_S = 3.0
 _OPEN_S = 10.0
 _RENEW_EVERY_S = 60.0
 """How often it is looked whether a certificate should be renewed, and then asked."""
@@ -143,10 +142,11 @@ class Link:
     @asynccontextmanager
     async def _dial(self, path: str) -> AsyncIterator[ClientConnection]:
         """Connect to the controller; both show certificates."""
+        trust = self._trust()
         opened = await asyncio.wait_for(dial(self._joined.host, self._joined.port), _OPEN_S)
         async with connect(
             f"wss://{self._joined.host}:{self._joined.port}{path}",
-            ssl=self._trust(),
+            ssl=trust,
             server_hostname=SERVER_NAME,
             compression=None,
             max_size=MAX_MESSAGE,
@@ -233,9 +233,8 @@ class Link:
         Its connection may outlive a configuration that diverts new ones: it has its source address
         already, by which the kernel chooses the port.
         """
-        with contextlib.suppress(OSError, TimeoutError):
-            opened = await asyncio.wait_for(dial(self._joined.host, self._joined.port), _DIAL_S)
-            opened.close()
+        with contextlib.suppress(OSError):
+            (await dial(self._joined.host, self._joined.port)).close()
             return True
         return False
 

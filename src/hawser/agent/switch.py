@@ -33,11 +33,7 @@ Dial = Callable[[str], AbstractAsyncContextManager[ClientConnection]]
 class SwitchLink:
     """Serves the switch while there is one."""
 
-    def __init__(
-        self,
-        bridge: GatewayBridge,
-        dial: Callable[[str], AbstractAsyncContextManager[ClientConnection]],
-    ) -> None:
+    def __init__(self, bridge: GatewayBridge, dial: Dial) -> None:
         self._bridge, self._dial = bridge, dial
         self._open: set[asyncio.Task[None]] = set()
         """Connections of the switch; it has one, and while it reconnects perhaps two."""
