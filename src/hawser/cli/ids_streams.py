@@ -73,14 +73,14 @@ def verdicts(
     ],
     place: Annotated[
         Path,
-        typer.Option("--place", metavar="FILE", help="Where to keep how far the topic was read."),
+        typer.Option("--place", metavar="FILE", help="Keeps how far the topic was read."),
     ],
     brokers: Annotated[
         str, typer.Option("--brokers", metavar="HOST:PORT,...", help="Kafka.")
     ] = "127.0.0.1:9092",
     lifetime: Annotated[
         float,
-        typer.Option("--lifetime", min=1, max=86_400, help="Age of useless verdicts, seconds."),
+        typer.Option("--lifetime", min=1, max=86_400, help="Age at which one is too old, seconds."),
     ] = 300,
     status: Annotated[
         Path | None,

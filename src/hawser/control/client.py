@@ -175,7 +175,7 @@ class DaemonClient:
 
 
 _FIRST_ERROR, _FIRST_FAULT = 400, 500
-"""Status of what the caller, and of what the daemon did wrong."""
+"""Status from which on the caller, and from which on the daemon made a mistake (RFC 9110)."""
 
 
 class _UnixConnection(HTTPConnection):

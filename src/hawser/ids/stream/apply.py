@@ -89,9 +89,8 @@ class Applier:
         while not stop.is_set():
             try:
                 self._read(stop)
-                failures = 0
             except Unavailable as error:
-                failures = 0 if self.counters.is_connected else failures + 1
+                failures = 1 if self.counters.is_connected else failures + 1
                 self.counters.is_connected = False
                 self._failed(stop, failures, f"Kafka: {error}")
         self.reader.end()
@@ -162,10 +161,10 @@ class Applier:
     def _failed(self, stop: threading.Event, failures: int, why: str) -> None:
         """Wait before the next attempt: longer each time, and not when all others try too."""
         self.counters.failures += 1
-        if failures <= 1:
+        if failures == 1:
             _log.warning("%s; tried again until it answers", why)
         self._report()
-        longest = _RETRY_S[min(failures, len(_RETRY_S)) - 1] if failures else _RETRY_S[0]
+        longest = _RETRY_S[min(failures, len(_RETRY_S)) - 1]
         stop.wait(longest * random.uniform(0.5, 1))  # noqa: S311 (no secret)
 
     def _keep(self) -> None:
