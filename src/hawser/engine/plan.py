@@ -64,7 +64,9 @@ def plan(workflow: Workflow, facts: Facts) -> Plan:
     Raises:
         InputError: the workflow cannot be carried out as it is; lists everything that is wrong.
     """
-    problems = list(dict.fromkeys(t for variant in workflow.variants for t in _problems(variant)))
+    replays = dict.fromkeys(variant.scenario.replay for variant in workflow.variants)
+    problems = [text for each in replays for text in replay.problems(each)]
+    problems = problems or [text for variant in workflow.variants for text in _problems(variant)]
     if problems:
         raise InputError(problems)
     settle = float(workflow.settle)
@@ -95,9 +97,6 @@ def making(scenario: Scenario) -> float:
 
 
 def _problems(variant: Variant) -> Iterator[str]:
-    if unreadable := tuple(replay.problems(variant.scenario.replay)):
-        yield from unreadable
-        return
     end = measuring(variant.scenario)
     for number, event in enumerate(variant.scenario.events):
         if event.at >= end:

@@ -133,10 +133,12 @@ def test_a_run_leaves_nothing(bundle: Path) -> None:
         ("capture: none.pcap", "none.pcap: No such file"),
         ("capture: 5.csv", "5.csv: found no pcap file"),
         ("labels: [none.csv]", "none.csv"),
+        ("labels: [old.csv]", "old.csv: found no label from 20"),
     ],
 )
 def test_files_that_cannot_be_read_are_told_at_once(folder: Path, change: str, said: str) -> None:
     old = "capture: 5.pcap" if change.startswith("capture") else "labels: [5.csv]"
+    (folder / "old.csv").write_text("label,first_us,last_us\nscan,1,2\n")
     (folder / "wrong.yaml").write_text(WORKFLOW.replace(old, change))
     done = hawser("run", "wrong.yaml", cwd=folder)
     assert done.returncode == 2

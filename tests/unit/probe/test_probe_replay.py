@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hawser.probe.attacks.packets import CaptureError, packets, records
-from hawser.probe.replay.recording import moved, span_ns, split
+from hawser.probe.replay.recording import moved, split, times_ns, within
 from hawser.probe.replay.sender import send_all
 from hawser.store.labels import Label
 
@@ -87,7 +87,7 @@ def test_what_was_cut_off_is_zeros_and_what_is_no_ip_is_left_out() -> None:
 @pytest.mark.parametrize("content", [b"", b"pcap?" * 10, pcap()])
 def test_what_has_no_frames_is_refused(content: bytes) -> None:
     with pytest.raises(CaptureError):
-        span_ns(content)
+        times_ns(content)
     with pytest.raises(CaptureError):
         split(content, FORWARD, BACK)
 
@@ -111,6 +111,12 @@ def test_labels_keep_their_place_in_the_recording(speed: float, began: int, offs
     found = moved(row, zero, began, speed)
     assert found.first_us == began + round(offset / speed)
     assert (found.first_us <= found.last_us, found.source) == (True, row.source)
+
+
+def test_labels_of_other_times_are_left_out() -> None:
+    rows = [Label(name, first, first + 10) for name, first in (("a", 0), ("b", 20), ("c", 40))]
+    assert [row.label for row in within(rows, 25_000, 35_000)] == ["b"]
+    assert [row.label for row in within(rows, 10_000, 40_999)] == ["a", "b", "c"]
 
 
 def test_frames_are_sent_in_time_and_what_is_not_taken_is_counted() -> None:

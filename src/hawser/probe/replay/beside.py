@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,15 @@ from hawser.probe.attacks.packets import CaptureError
 from hawser.probe.attacks.recorder import FILE
 from hawser.probe.base import ProbeError
 from hawser.probe.load.port import ethernet_address, sending_port
-from hawser.probe.replay.recording import LARGEST, Side, Split, moved, span_ns, split
+from hawser.probe.replay.recording import (
+    LARGEST,
+    Side,
+    Split,
+    moved,
+    split,
+    times_ns,
+    within,
+)
 from hawser.spec.metric import REPLAYED
 from hawser.spec.replay import Replay
 from hawser.store import labels
@@ -44,20 +53,15 @@ def seconds(described: Replay | None) -> float:
     """
     if described is None:
         return 0.0
-    path = Path(described.capture)
-    try:
-        state = path.stat()
-    except OSError as error:
-        raise ProbeError(f"{path}: {error.strerror or error}") from error
-    span = _span_ns(path, (state.st_size, state.st_mtime_ns))
-    return _START_SECONDS + span / described.speed / _SECOND_NS
+    first, last = _times_ns(Path(described.capture))
+    return _START_SECONDS + (last - first) / described.speed / _SECOND_NS
 
 
 @lru_cache(maxsize=8)
-def _span_ns(path: Path, _state: tuple[int, int]) -> int:
-    """Give the length of a capture, for as long as the file is the same."""
+def _times_ns(path: Path) -> tuple[int, int]:
+    """Give when a capture begins and ends; kept, as each variant asks and a file may be large."""
     try:
-        return span_ns(_capture(path))
+        return times_ns(_capture(path))
     except CaptureError as error:
         raise ProbeError(f"{path}: {error}") from error
 
@@ -67,13 +71,9 @@ def problems(described: Replay | None) -> Iterator[str]:
     if described is None:
         return
     try:
-        seconds(described)
-        rows, _ = _labels(described)
+        _labels(described)
     except ProbeError as error:
         yield str(error)
-    else:
-        if not rows:
-            yield f"{', '.join(described.labels)}: found no label"
 
 
 @contextmanager
@@ -207,8 +207,14 @@ def _capture(path: Path) -> bytes:
 
 
 def _labels(described: Replay) -> tuple[list[Label], bool]:
-    """Give the rows, and whether flows without one are benign, as the lab labels all it does."""
-    rows: list[Label] = []
+    """Give what is said of the capture's time, and whether flows of which nothing is are benign.
+
+    So they are in the lab, which labels all that it does.
+
+    Raises:
+        ProbeError: a file cannot be read, or nothing is said of that time.
+    """
+    times, rows = _times_ns(Path(described.capture)), list[Label]()
     formats = set()
     for name in described.labels:
         try:
@@ -216,5 +222,9 @@ def _labels(described: Replay) -> tuple[list[Label], bool]:
         except BundleError as error:
             raise ProbeError(str(error)) from error
         formats.add(found)
-        rows.extend(some)
+        rows.extend(within(some, *times))
+    if not rows:
+        begin, end = (datetime.fromtimestamp(at // _SECOND_NS, UTC) for at in times)
+        names = ", ".join(described.labels)
+        raise ProbeError(f"{names}: found no label from {begin} to {end}, when it was captured")
     return rows, formats == {FORMATS[0]}

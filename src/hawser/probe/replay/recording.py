@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -36,20 +37,20 @@ class Side:
 class Split:
     """A capture in two directions."""
 
-    forward: Side = field(default_factory=Side)
-    """What the ends of flows send that began them."""
-    back: Side = field(default_factory=Side)
     first_ns: int = 0
     """Time of the first frame, nanoseconds since 1970."""
     last_ns: int = 0
+    forward: Side = field(default_factory=Side)
+    """What the ends of flows send that began them."""
+    back: Side = field(default_factory=Side)
     skipped: int = 0
     """Frames that are no IP packets."""
     padded: int = 0
     """Frames that the capture has cut, whose rest are zeros."""
 
 
-def span_ns(content: bytes) -> int:
-    """Give the time from a capture's first to its last frame, nanoseconds.
+def times_ns(content: bytes) -> tuple[int, int]:
+    """Give the times of a capture's first and last frame, nanoseconds since 1970.
 
     Raises:
         CaptureError: it is no pcap file of IP packets, or has none.
@@ -57,7 +58,7 @@ def span_ns(content: bytes) -> int:
     times = [record.time_ns for record in records(content)]
     if not times:
         raise CaptureError("found no frame")
-    return max(times) - min(times)
+    return min(times), max(times)
 
 
 def split(content: bytes, forward: bytes, back: bytes) -> Split:
@@ -71,10 +72,11 @@ def split(content: bytes, forward: bytes, back: bytes) -> Split:
     Raises:
         CaptureError: it is no pcap file of IP packets, or has none, or too many flows.
     """
-    made, known = Split(), dict[Way, bool]()
-    for record in sorted(records(content), key=lambda each: each.time_ns):
-        made.first_ns = made.first_ns or record.time_ns
-        made.last_ns = record.time_ns
+    found = sorted(records(content), key=lambda each: each.time_ns)
+    if not found:
+        raise CaptureError("found no frame")
+    made, known = Split(found[0].time_ns, found[-1].time_ns), dict[Way, bool]()
+    for record in found:
         way = way_of(content, record)
         if way is None:
             made.skipped += 1
@@ -87,9 +89,13 @@ def split(content: bytes, forward: bytes, back: bytes) -> Split:
         goes, macs = (made.forward, forward) if known[way] else (made.back, back)
         made.padded += record.length > record.end - record.at
         goes.add(record.time_ns, _frame(content, record, macs))
-    if not made.first_ns:
-        raise CaptureError("found no frame")
     return made
+
+
+def within(rows: Iterable[Label], first_ns: int, last_ns: int) -> list[Label]:
+    """Give the labels that are about a time of a recording."""
+    first_us, last_us = first_ns // 1000, last_ns // 1000
+    return [row for row in rows if row.last_us >= first_us and row.first_us <= last_us]
 
 
 def moved(row: Label, zero_us: int, began_us: int, speed: float) -> Label:
