@@ -32,25 +32,30 @@ LINKS = {
 ATTEMPTS = 4
 
 
-@contextlib.contextmanager
-def stalls(lab: LocalLab) -> Iterator[None]:
+class Stalls:
     """The emulator stands still for half a second, again and again."""
-    (wan,) = (daemon for daemon in lab.daemons.values() if daemon.role == "wan")
-    over = threading.Event()
 
-    def stall() -> None:
+    def __init__(self) -> None:
+        self.count = 0
+
+    @contextlib.contextmanager
+    def __call__(self, lab: LocalLab) -> Iterator[None]:
+        (wan,) = (daemon for daemon in lab.daemons.values() if daemon.role == "wan")
+        over = threading.Event()
+        thread = threading.Thread(target=self._stall, args=(wan.pid, over))
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _stall(self, pid: int, over: threading.Event) -> None:
         while not over.wait(0.7):
-            os.kill(wan.pid, signal.SIGSTOP)
+            os.kill(pid, signal.SIGSTOP)
             over.wait(0.5)
-            os.kill(wan.pid, signal.SIGCONT)
-
-    thread = threading.Thread(target=stall)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+            os.kill(pid, signal.SIGCONT)
+            self.count += 1
 
 
 def held(values: dict[str, float]) -> bool:
@@ -77,7 +82,8 @@ def test_what_is_available_is_within_the_stated_error(
 def test_half_seconds_in_which_the_path_stands_still_give_no_wrong_estimate(
     lab_name: str, tmp_path: Path
 ) -> None:
-    link = LINKS["idle"]
-    values = estimated(lab_name, link, tmp_path, SECONDS, SHARE, stalls)
+    """Whether a stall falls into a train is chance: a unit test has one that does."""
+    stalls = Stalls()
+    values = estimated(lab_name, LINKS["idle"], tmp_path, SECONDS, SHARE, stalls)
     assert held(values), values
-    assert values["trains_disturbed"] > 0 or values["estimate_error"] > 5
+    assert stalls.count >= 3
