@@ -19,12 +19,12 @@ PATIENCE_S = 420
 """Far beyond need: starts take 20 s on an idle machine."""
 
 
-def until(what: str, is_so: Callable[[], bool]) -> None:
-    """Wait for a condition."""
+def until(what: str, is_so: Callable[[], bool], every: float = 0.3) -> None:
+    """Wait for a condition; it is asked again after that many seconds."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
-        time.sleep(0.3)
+        time.sleep(every)
 
 
 @dataclass

@@ -95,6 +95,25 @@ def test_verdicts_of_others_have_the_same_limits() -> None:
         assert chain.chain.answered(20) == 20
 
 
+def test_what_a_sensor_has_answered_outlives_its_kill() -> None:
+    with sensed(model.UNANSWERED) as chain:
+
+        def restarted() -> list[int]:
+            chain.sensor.stop(signal.SIGKILL)
+            chain.sensor.start()
+            return [each["id"] for each in chain.blocks()]
+
+        made = []
+        for host in range(1, 6):
+            verdict = {"target": {"source": f"10.9.0.{host}"}, "by": "cluster"}
+            status, said = chain.sensor.call("POST", "/v1/verdicts", verdict)
+            assert status == 201
+            made.append(said["block"])
+            assert restarted() == made
+        assert chain.sensor.call("DELETE", f"/v1/blocks/{made[0]}")[0] == 204
+        assert restarted() == made[1:]
+
+
 def test_a_block_is_taken_back_and_does_not_return() -> None:
     with sensed(model.UNANSWERED) as chain:
         block = chain.flood()

@@ -13,6 +13,7 @@ use hawser_daemon::config::{FieldError, Invalid, typed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
 
 use super::{
     Flows, Sensor, Threads,
@@ -129,8 +130,17 @@ async fn block(State(served): Shared, Path(id): Path<u64>) -> Result<Json<Block>
 }
 
 async fn take_back(State(served): Shared, Path(id): Path<u64>) -> Result<StatusCode, Refusal> {
-    let is_known = served.verdicts()?.take_back(id);
-    if is_known { Ok(StatusCode::NO_CONTENT) } else { Err(Refusal::NoSuchBlock(id)) }
+    let verdicts = served.verdicts()?;
+    if !verdicts.take_back(id) {
+        return Err(Refusal::NoSuchBlock(id));
+    }
+    stored(verdicts).await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Returns when the blocks are on the disk: what a client was told outlives the sensor.
+async fn stored(verdicts: Arc<Verdicts>) {
+    let _ = spawn_blocking(move || verdicts.store()).await;
 }
 
 /// Takes a verdict: `{"block": ID}` with 201, or 409 with the reason why it has no effect.
@@ -145,8 +155,10 @@ async fn take(State(served): Shared, Json(new): Json<Value>) -> Result<Response,
     let finding = Finding { target, flow, first_us: now_us() };
     let (threshold, reason, branch, features) = (None, None, Vec::new(), Map::new());
     let why = || Why { by, score, threshold, reason, branch, features, flows: 0 };
-    let said = match served.verdicts()?.judge(&finding, why) {
+    let verdicts = served.verdicts()?;
+    let said = match verdicts.judge(&finding, why) {
         Decision::Block(id) => {
+            stored(verdicts).await;
             return Ok((StatusCode::CREATED, Json(json!({ "block": id }))).into_response());
         }
         Decision::Renew(_) | Decision::Known | Decision::Noted => {

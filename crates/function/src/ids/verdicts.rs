@@ -35,6 +35,7 @@ pub(crate) struct Verdicts {
     policy: Mutex<Policy>,
     clients: Vec<Client>,
     file: PathBuf,
+    storing: Mutex<()>,
     is_changed: AtomicBool,
     ended: AtomicBool,
     counters: Counters,
@@ -115,9 +116,10 @@ impl Verdicts {
                 failed = Err(error);
                 Vec::new()
             });
-            let policy = Mutex::new(policy);
+            let (policy, storing) = (Mutex::new(policy), Mutex::default());
             let (is_changed, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-            Self { policy, clients, file, is_changed, ended, counters: Counters::default() }
+            let counters = Counters::default();
+            Self { policy, clients, file, storing, is_changed, ended, counters }
         });
         failed?;
         for id in pending {
@@ -297,7 +299,9 @@ impl Verdicts {
         }
     }
 
-    fn store(&self) {
+    /// Stores the blocks. What was decided before the call is on the disk after it.
+    pub(crate) fn store(&self) {
+        let _storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let blocks = self.blocks();
         if let Err(error) = write(&self.file, &blocks) {
             tracing::error!(%error, path = %self.file.display(), "blocks are not stored");
