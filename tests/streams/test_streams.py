@@ -40,9 +40,13 @@ NOW_US = 1_780_000_000_000_000
 
 
 @contextmanager
-def shipping(cluster: Cluster, folder: Path, sensor: str) -> Iterator[subprocess.Popen[bytes]]:
+def shipping(
+    cluster: Cluster, folder: Path, sensor: str, brokers: str = "", access: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     status = folder.parent / f"{sensor}.status.json"
-    options = ("--sensor", sensor, "--brokers", cluster.broker.address, "--status", str(status))
+    at = brokers or cluster.broker.address
+    options = ["--sensor", sensor, "--brokers", at, "--status", str(status)]
+    options += ["--access", str(access)] if access else []
     with (folder.parent / f"{sensor}.log").open("ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-m", "hawser.cli", "ids", "ship", str(folder), *options],

@@ -103,6 +103,7 @@ IDS: Mapping[str, Sequence[str]] = {
     "ship": (
         "hawser ids ship /run/hawser/records --sensor branch1",
         "hawser ids ship records/ --sensor b2 --brokers kafka1:9092,kafka2:9092 --status b2.json",
+        "hawser ids ship records/ --sensor b2 --brokers kafka1:9093 --access kafka.toml",
     ),
     "verdicts": (
         "hawser ids verdicts /run/hawser/ids.sock --sensor branch1 --place /var/lib/hawser/place",

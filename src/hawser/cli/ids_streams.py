@@ -17,6 +17,7 @@ from hawser.cli import options, output
 if TYPE_CHECKING:
     from hawser.ids.cluster.job import Job
     from hawser.ids.cluster.kafka import Broker
+    from hawser.ids.stream.access import Access
 
 cluster = typer.Typer(
     name="cluster",
@@ -31,6 +32,13 @@ _FolderArgument = Annotated[
 _PortOption = Annotated[
     int, typer.Option("--port", min=1024, max=65534, help="TCP port of Kafka; the next one too.")
 ]
+_BrokersOption = Annotated[str, typer.Option("--brokers", metavar="HOST:PORT,...", help="Kafka.")]
+_AccessOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--access", metavar="FILE", help="TLS and password for Kafka (TOML); default: neither."
+    ),
+]
 _READY_S = 60.0
 
 
@@ -41,9 +49,8 @@ def ship(
     sensor: Annotated[
         str, typer.Option("--sensor", help="Name of the sensor, one in the network.")
     ],
-    brokers: Annotated[
-        str, typer.Option("--brokers", metavar="HOST:PORT,...", help="Kafka.")
-    ] = "127.0.0.1:9092",
+    brokers: _BrokersOption = "127.0.0.1:9092",
+    access: _AccessOption = None,
     status: Annotated[
         Path | None,
         typer.Option("--status", metavar="FILE", help="Write counters here, once a second."),
@@ -60,7 +67,7 @@ def ship(
     from hawser.ids.stream.kafka import Sender
     from hawser.ids.stream.ship import Shipper
 
-    _until_stopped(Shipper(folder, Sender(brokers, sensor), status).run)
+    _until_stopped(Shipper(folder, Sender(brokers, sensor, _access(access)), status).run)
 
 
 def verdicts(
@@ -75,9 +82,8 @@ def verdicts(
         Path,
         typer.Option("--place", metavar="FILE", help="Keeps how far the topic was read."),
     ],
-    brokers: Annotated[
-        str, typer.Option("--brokers", metavar="HOST:PORT,...", help="Kafka.")
-    ] = "127.0.0.1:9092",
+    brokers: _BrokersOption = "127.0.0.1:9092",
+    access: _AccessOption = None,
     lifetime: Annotated[
         float,
         typer.Option("--lifetime", min=1, max=86_400, help="Age at which one is too old, seconds."),
@@ -101,11 +107,14 @@ def verdicts(
     from hawser.ids.stream.names import VERDICTS
     from hawser.ids.stream.reader import Reader
 
-    _until_stopped(
-        Applier(
-            Reader(brokers, VERDICTS), sensor, DaemonClient(socket), place, lifetime, status
-        ).run
-    )
+    reader = Reader(brokers, VERDICTS, _access(access))
+    _until_stopped(Applier(reader, sensor, DaemonClient(socket), place, lifetime, status).run)
+
+
+def _access(file: Path | None) -> Access:
+    from hawser.ids.stream.access import OPEN, read
+
+    return OPEN if file is None else read(file)
 
 
 def _until_stopped(run: Callable[[threading.Event], None]) -> None:

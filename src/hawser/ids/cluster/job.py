@@ -20,6 +20,8 @@ class Job:
     brokers: str
     model: Path
     cores: int = 2
+    access: Path | None = None
+    """File with which it shows Kafka who it is."""
 
     @property
     def record(self) -> Path:
@@ -46,6 +48,8 @@ class Job:
             *("--model", str(self.model.resolve()), "--store", str(self.store.resolve())),
             *("--jars", str(jars.folder("spark")), "--master", f"local[{self.cores}]"),
         ]
+        if self.access is not None:
+            command += ["--access", str(self.access.resolve())]
         environment = {
             "PYTHONPATH": str(_SOURCES),
             "PYSPARK_PYTHON": sys.executable,

@@ -11,6 +11,7 @@ from types import FrameType
 
 from hawser.ids.errors import IdsError
 from hawser.ids.spark.settings import Settings
+from hawser.ids.stream import access
 
 
 def main() -> None:
@@ -20,26 +21,31 @@ def main() -> None:
     from hawser.ids.spark.job import run
 
     signal.signal(signal.SIGTERM, _end)
-    settings = Settings(
+    try:
+        run(_settings(given))
+    except IdsError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+
+
+def _settings(given: argparse.Namespace) -> Settings:
+    return Settings(
         brokers=given.brokers,
         model=given.model,
         store=given.store,
+        access=access.read(given.access) if given.access else access.OPEN,
         jars=tuple(sorted(given.jars.glob("*.jar"))) if given.jars else (),
         master=given.master,
         memory=given.memory,
         trigger_s=given.trigger,
         scan_targets=given.scan_targets,
     )
-    try:
-        run(settings)
-    except IdsError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(2)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="hawser.ids.spark", description=__doc__)
     parser.add_argument("--brokers", required=True, help="Kafka: HOST:PORT[,HOST:PORT...]")
+    parser.add_argument("--access", type=Path, help="file with certificates and passwords (TOML)")
     parser.add_argument("--model", required=True, type=Path, help="model file")
     parser.add_argument("--store", required=True, type=Path, help="folder of the history")
     parser.add_argument("--jars", type=Path, help="folder of the connector for Kafka")

@@ -118,10 +118,16 @@ def session(settings: Settings) -> SparkSession:
     return builder.getOrCreate()
 
 
+def _kafka(settings: Settings) -> dict[str, str]:
+    """Options of the connector for Kafka."""
+    named = {"bootstrap.servers": settings.brokers, **settings.access.java()}
+    return {f"kafka.{name}": value for name, value in named.items()}
+
+
 def _messages(spark: SparkSession, settings: Settings) -> DataFrame:
     return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", settings.brokers)
+        .options(**_kafka(settings))
         .option("subscribe", RECORDS_TOPIC)
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")
@@ -176,9 +182,4 @@ def _started(frame: DataFrame, settings: Settings, name: str, batch: object) -> 
 
 
 def _publish(messages: DataFrame, settings: Settings) -> None:
-    (
-        messages.write.format("kafka")
-        .option("kafka.bootstrap.servers", settings.brokers)
-        .option("topic", VERDICTS)
-        .save()
-    )
+    (messages.write.format("kafka").options(**_kafka(settings)).option("topic", VERDICTS).save())

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hawser.ids.stream.access import OPEN, Access
+
 RECORDS: Final = "records"
 """Folder of the store with the history: a folder a batch."""
 CHECKPOINTS: Final = "checkpoints"
@@ -22,6 +24,8 @@ class Settings:
     """Model file; replaced ones are read with the next batch."""
     store: Path
     """Folder for history, checkpoints and status."""
+    access: Access = OPEN
+    """How the job shows Kafka who it is."""
     jars: tuple[Path, ...] = ()
     """Spark's connector for Kafka, and what it needs."""
     master: str = "local[2]"

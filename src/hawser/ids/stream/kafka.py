@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from hawser.ids.errors import Fenced, IdsError, Unavailable
+from hawser.ids.stream.access import OPEN, Access
 from hawser.ids.stream.names import PLACES, RECORDS, VERDICTS
 from hawser.ids.stream.progress import Progress, Record
 
@@ -30,9 +31,14 @@ _TRANSACTION_MS: Final = 20_000
 """After which what a killed sender began is aborted. Until then it hides what others send."""
 
 
-def client(brokers: str) -> dict[str, Any]:
-    """Settings of every client. What its library would print itself comes back as errors."""
+def client(brokers: str, access: Access = OPEN) -> dict[str, Any]:
+    """Settings of every client. What its library would print itself comes back as errors.
+
+    Raises:
+        IdsError: a file of the access cannot be read.
+    """
     return {
+        **access.librdkafka(),
         "bootstrap.servers": brokers,
         "log_level": 0,
         "log.connection.close": False,
@@ -40,13 +46,16 @@ def client(brokers: str) -> dict[str, Any]:
     }
 
 
-def make_topics(brokers: str, timeout_s: float = _TIMEOUT_S) -> None:
+def make_topics(brokers: str, access: Access = OPEN, timeout_s: float = _TIMEOUT_S) -> None:
     """Make the topics that are missing.
 
     Raises:
-        Unavailable: Kafka does not answer, or refuses.
+        IdsError: a file of the access cannot be read.
+        Unavailable: Kafka does not answer, or refuses: the reason of TLS and SASL too.
     """
-    admin = AdminClient(client(brokers))
+    said: list[str] = []
+    noted = {"error_cb": lambda error: said.append(error.str())}
+    admin = AdminClient({**client(brokers, access), **noted})
     # Small segments are compacted soon: who takes over reads all places that are left.
     compacted = {
         "cleanup.policy": "compact",
@@ -58,12 +67,17 @@ def make_topics(brokers: str, timeout_s: float = _TIMEOUT_S) -> None:
         NewTopic(PLACES, 1, config=compacted),
         NewTopic(VERDICTS, 1),
     ]
+    deadline = time.monotonic() + timeout_s
     for done in admin.create_topics(wanted, operation_timeout=timeout_s).values():
         try:
-            done.result(timeout_s)
+            while not done.done() and time.monotonic() < deadline:
+                admin.poll(0.1)  # which calls back
+            done.result(0)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise Unavailable(str(error)) from error
+                raise Unavailable(said[0] if said else str(error)) from error
+        except TimeoutError as error:
+            raise Unavailable(said[0] if said else "no answer") from error
 
 
 def is_ready(brokers: str, timeout_s: float = 2.0) -> bool:
@@ -84,6 +98,7 @@ class Sender:
 
     brokers: str
     sensor: str
+    access: Access = OPEN
 
     def __post_init__(self) -> None:
         """Raises IdsError if the sensor's name is none."""
@@ -100,10 +115,10 @@ class Sender:
         Raises:
             Unavailable: Kafka does not answer.
         """
-        make_topics(self.brokers)
+        make_topics(self.brokers, self.access)
         producer = Producer(
             {
-                **client(self.brokers),
+                **client(self.brokers, self.access),
                 "transactional.id": f"hawser-{self.sensor}",
                 "transaction.timeout.ms": _TRANSACTION_MS,
                 "linger.ms": 5,
@@ -113,7 +128,7 @@ class Sender:
         try:
             # Also ends what the earlier process had begun: after it, its place is final.
             producer.init_transactions(_TIMEOUT_S)
-            found = _place(self.brokers, self.sensor)
+            found = self._place()
         except KafkaException as error:
             raise Unavailable(str(error)) from error
         self._producer = producer
@@ -143,6 +158,25 @@ class Sender:
                 raise Fenced(f"another process sends the records of {self.sensor}") from error
             raise Unavailable(str(error)) from error
 
+    def _place(self) -> Progress:
+        """Give the last committed place of the sensor."""
+        consumer = Consumer(
+            {
+                **client(self.brokers, self.access),
+                "group.id": f"hawser-places-{self.sensor}",  # needed, but never joined
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            partition = TopicPartition(PLACES, 0, 0)
+            _, end = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+            consumer.assign([partition])
+            return _last(consumer, self.sensor, end)
+        finally:
+            consumer.close()
+
 
 def _produce(producer: Producer, topic: str, key: bytes, value: bytes) -> None:
     while True:
@@ -162,26 +196,6 @@ def _is_fenced(error: KafkaError) -> bool:
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
     )
-
-
-def _place(brokers: str, sensor: str) -> Progress:
-    """Give the last committed place of a sensor."""
-    consumer = Consumer(
-        {
-            **client(brokers),
-            "group.id": f"hawser-places-{sensor}",  # needed, but never joined
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        partition = TopicPartition(PLACES, 0, 0)
-        _, end = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
-        consumer.assign([partition])
-        return _last(consumer, sensor, end)
-    finally:
-        consumer.close()
 
 
 def _last(consumer: Consumer, sensor: str, end: int) -> Progress:

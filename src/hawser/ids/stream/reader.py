@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from hawser.ids.errors import IdsError, Unavailable
+from hawser.ids.stream.access import OPEN, Access
 from hawser.ids.stream.kafka import client
 from hawser.store import files
 
@@ -24,6 +25,15 @@ _TIMEOUT_S: Final = 30.0
 _SIZE_MAX: Final = 1 << 20
 """Bytes of the file that are read at most."""
 _LARGEST: Final = 2**63 - 1
+_SETTINGS: Final[Mapping[str, Any]] = {
+    "group.id": "hawser-verdicts",  # needed, but never joined
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    # Messages that Kafka has removed meanwhile are too old to matter.
+    "auto.offset.reset": "earliest",
+    # Whoever may write to the topic may write large messages.
+    "queued.max.messages.kbytes": 16 << 10,
+}
 
 
 @dataclass(frozen=True)
@@ -82,9 +92,9 @@ class Message:
 class Reader:
     """Reads messages from a place on."""
 
-    def __init__(self, brokers: str, topic: str) -> None:
+    def __init__(self, brokers: str, topic: str, access: Access = OPEN) -> None:
         """Say what to read; nothing is connected yet."""
-        self._brokers, self._topic = brokers, topic
+        self._brokers, self._topic, self._access = brokers, topic, access
         self._consumer: Consumer | None = None
         self._lost: str | None = None
         """Why no broker is reached any more."""
@@ -102,7 +112,9 @@ class Reader:
         self._lost = None
         try:
             cluster, partitions = self._described()
-            consumer = Consumer({**_settings(self._brokers), "error_cb": self._note})
+            consumer = Consumer(
+                {**client(self._brokers, self._access), **_SETTINGS, "error_cb": self._note}
+            )
         except KafkaException as error:
             raise Unavailable(str(error)) from error
         try:
@@ -117,7 +129,7 @@ class Reader:
         return Place(cluster, offsets)
 
     def _described(self) -> tuple[str, set[int]]:
-        admin = AdminClient(client(self._brokers))
+        admin = AdminClient(client(self._brokers, self._access))
         found = admin.list_topics(self._topic, timeout=_TIMEOUT_S)
         topic = found.topics[self._topic]
         if topic.error is not None:
@@ -166,16 +178,3 @@ class Reader:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
-
-
-def _settings(brokers: str) -> dict[str, Any]:
-    return {
-        **client(brokers),
-        "group.id": "hawser-verdicts",  # needed, but never joined
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-        # Messages that Kafka has removed meanwhile are too old to matter.
-        "auto.offset.reset": "earliest",
-        # Whoever may write to the topic may write large messages.
-        "queued.max.messages.kbytes": 16 << 10,
-    }
