@@ -54,8 +54,8 @@ def make_topics(brokers: str, access: Access = OPEN, timeout_s: float = _TIMEOUT
         Unavailable: Kafka does not answer, or refuses: the reason of TLS and SASL too.
     """
     said: list[str] = []
-    noted = {"error_cb": lambda error: said.append(error.str())}
-    admin = AdminClient({**client(brokers, access), **noted})
+    noted: dict[str, Any] = {"error_cb": lambda error: said.append(error.str())}
+    admin = AdminClient(client(brokers, access) | noted)
     # Small segments are compacted soon: who takes over reads all places that are left.
     compacted = {
         "cleanup.policy": "compact",
