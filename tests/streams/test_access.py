@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -36,6 +40,8 @@ listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:S
 sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.secure.scram-sha-512.sasl.jaas.config={module} required;
 listener.name.secure.ssl.client.auth=required
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
 ssl.keystore.type=PEM
 ssl.keystore.location={folder}/kafka.pem
 ssl.truststore.type=PEM
@@ -99,7 +105,7 @@ def test_records_and_verdicts_pass_with_tls_and_password(secured: Secured) -> No
     try:
         cluster.start_kafka()
         _add_user(cluster.broker.address)
-        kafka.make_topics(secured.address, access.read(file))
+        kafka.make_topics(cluster.broker.address)  # the user may not
         job.start()
         with shipping(cluster, secured.folder / "b1", "b1", secured.address, file):
             until("all is stored", lambda: count(job.store / "records") == 140)
@@ -121,11 +127,30 @@ def test_records_and_verdicts_pass_with_tls_and_password(secured: Secured) -> No
 
 
 def _add_user(brokers: str) -> None:
+    """Add the user, who may read and write, and make nothing."""
     admin = AdminClient(kafka.client(brokers))
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     wanted = UserScramCredentialUpsertion(_USER, info, _PASSWORD.encode())
-    for done in admin.alter_user_scram_credentials([wanted]).values():
-        try:
-            done.result(30)
-        except KafkaException as error:
-            pytest.fail(str(error))
+    made = [*admin.alter_user_scram_credentials([wanted]).values()]
+    allowed = [
+        (ResourceType.TOPIC, "hawser.", (AclOperation.READ, AclOperation.WRITE)),
+        (ResourceType.TRANSACTIONAL_ID, "hawser-", (AclOperation.WRITE,)),
+        (ResourceType.GROUP, "", (AclOperation.READ,)),
+    ]
+    made += admin.create_acls(
+        [
+            AclBinding(
+                kind,
+                name or "*",
+                ResourcePatternType.PREFIXED if name else ResourcePatternType.LITERAL,
+                f"User:{_USER}",
+                "*",
+                operation,
+                AclPermissionType.ALLOW,
+            )
+            for kind, name, operations in allowed
+            for operation in operations
+        ]
+    ).values()
+    for done in made:
+        done.result(30)

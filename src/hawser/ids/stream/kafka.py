@@ -27,6 +27,12 @@ _SENSOR: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 PARTITIONS: Final = 4
 """Of records, where the topic is made here: as many cores can score."""
 _TIMEOUT_S: Final = 30.0
+_LEFT: Final = (
+    KafkaError.TOPIC_ALREADY_EXISTS,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+"""Why a topic is not made."""
 _TRANSACTION_MS: Final = 20_000
 """After which what a killed sender began is aborted. Until then it hides what others send."""
 
@@ -47,7 +53,7 @@ def client(brokers: str, access: Access = OPEN) -> dict[str, Any]:
 
 
 def make_topics(brokers: str, access: Access = OPEN, timeout_s: float = _TIMEOUT_S) -> None:
-    """Make the topics that are missing.
+    """Make the topics that are missing. Who may not make any uses those that are there.
 
     Raises:
         IdsError: a file of the access cannot be read.
@@ -74,7 +80,7 @@ def make_topics(brokers: str, access: Access = OPEN, timeout_s: float = _TIMEOUT
                 admin.poll(0.1)  # which calls back
             done.result(0)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            if error.args[0].code() not in _LEFT:
                 raise Unavailable(said[0] if said else str(error)) from error
         except TimeoutError as error:
             raise Unavailable(said[0] if said else "no answer") from error
