@@ -6,10 +6,17 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod, RenderableType
+    from rich.console import (
+        Console,
+        ConsoleOptions,
+        JustifyMethod,
+        RenderableType,
+        RenderResult,
+    )
     from rich.table import Table
 
 
@@ -39,6 +46,8 @@ def show(what: RenderableType) -> None:
 
 _WIDE = 400
 """Columns where there is no terminal."""
+_BETWEEN = 3
+"""Columns of the terminal between two of a table."""
 
 
 def line(content: str, style: str = "") -> None:
@@ -72,6 +81,62 @@ def table(
     for row in rows:
         made.add_row(*map(escape, row))
     return made
+
+
+@dataclass(frozen=True)
+class WideTable:
+    """A table that is continued below where the terminal is too narrow for all its columns.
+
+    Each part begins with the first column, and leaves rows out that have nothing in it. No word is
+    cut, unless it alone is too wide.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    nothing: str = ""
+    """Cell without a value."""
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the parts, an empty line between them."""
+        shown: list[int] = []
+        for place in range(1, len(self.columns)):
+            wider = [0, *shown, place]
+            if shown and _total(self._least(wider, options.max_width)) > options.max_width:
+                yield self._part([0, *shown], options.max_width)
+                yield ""
+                shown = []
+            shown.append(place)
+        yield self._part([0, *shown], options.max_width)
+
+    def _part(self, places: Sequence[int], width: int) -> Table:
+        rows = [[row[place] for place in places] for row in self.rows]
+        filled = [row for row in rows if any(cell != self.nothing for cell in row[1:])]
+        made = table([self.columns[place] for place in places], filled or rows)
+        widths = self._least(places, width)
+        spare = width - _total(widths)
+        for column, place, least in zip(made.columns, places, widths, strict=True):
+            more = max(0, min(spare, max(map(len, self._texts(place))) - least))
+            column.width = least + more
+            spare -= more
+        return made
+
+    def _least(self, places: Sequence[int], width: int) -> list[int]:
+        """Least widths of columns; the first one's rows are whole up to a third of the terminal."""
+        names = min(max(map(len, self._texts(0))), width // 3)
+        first, *others = map(self._longest, places)
+        return [max(first, names), *others]
+
+    def _longest(self, place: int) -> int:
+        """Longest word of a column."""
+        return max(len(word) for text in self._texts(place) for word in text.split() or [""])
+
+    def _texts(self, place: int) -> Sequence[str]:
+        return (self.columns[place].strip(), *(row[place] for row in self.rows))
+
+
+def _total(widths: Iterable[int]) -> int:
+    """Width of a plain table with columns of these widths."""
+    return sum(width + _BETWEEN for width in widths) - _BETWEEN
 
 
 def duration(seconds: float) -> str:

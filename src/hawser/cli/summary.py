@@ -76,12 +76,13 @@ def _table(report: Report) -> RenderableType:
         cells[name, _column(row, columns)] = row
         trials = {run.trial for run in row.runs}  # one may give several values, one an event
         runs[name] = max(runs.get(name, 0), len(trials))
-    return output.table(
+    return output.WideTable(
         ("variant", "n ", *(f"{' '.join(column)} " for column in columns)),
-        (
+        [
             (name, str(n), *(_cell(cells.get((name, column))) for column in columns))
             for name, n in runs.items()
-        ),
+        ],
+        DASH,
     )
 
 
