@@ -171,7 +171,7 @@ def _charon(lab: LocalLab, folder: Path, plan: TunnelPlan, secret: str, stack: E
     stack.callback(process.stop)
     until(strongswan.socket(folder).is_socket, "charon listens")
     strongswan.load(folder, node)
-    strongswan.initiate(folder, node, plan.name)
+    strongswan.initiate(folder, node, plan.name, folder / "charon.log")
 
 
 def _function(lab: LocalLab, folder: Path, plan: TunnelPlan, secret: str, stack: ExitStack) -> None:

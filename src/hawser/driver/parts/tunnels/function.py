@@ -118,7 +118,7 @@ class TunnelEnd(SupervisedProcess):
         Raises:
             NodeError: the other end does not answer.
         """
-        strongswan.initiate(self.folder, self._at, self._plan.name)
+        strongswan.initiate(self.folder, self._at, self._plan.name, self._log)
 
     def wait(self) -> None:
         """Wait until packets can pass it.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hawser.driver.base import DriverError
 from hawser.driver.parts.tunnels.wait import until
-from hawser.node.base import Node, Process
+from hawser.node.base import Node, NodeError, Process, tail
 from hawser.node.change import Device
 from hawser.overlay.lab.plan import TunnelPlan
 
@@ -117,7 +117,8 @@ def start(
     for end in ends:
         load(directory / end.node, nodes[end.node])
     first = ends[0]
-    initiate(directory / first.node, nodes[first.node], first.name)
+    folder = directory / first.node
+    initiate(folder, nodes[first.node], first.name, _log(folder))
     for end in filter(_open, ends):
         nodes[end.node].apply(Device(name=_DEVICE, networks=end.outside))
 
@@ -139,7 +140,7 @@ def _daemon(
     started: Callable[[Process], None],
 ) -> None:
     write(folder, end, node, secret)
-    log = folder / "charon.log"
+    log = _log(folder)
     process = node.start(COMMAND, log=log, env=environment(folder))
     started(process)
     until(
@@ -186,13 +187,22 @@ def load(folder: Path, node: Node) -> None:
     _swanctl(folder, node, "--load-all", "--file", str(_connections(folder)))
 
 
-def initiate(folder: Path, node: Node, name: str) -> None:
+def initiate(folder: Path, node: Node, name: str, log: Path) -> None:
     """Open a tunnel from one end.
 
+    Args:
+        folder: of the end's files.
+        node: where it runs.
+        name: of the tunnel.
+        log: of charon.
+
     Raises:
-        NodeError: the other end does not answer.
+        NodeError: the other end does not answer, or they do not agree; with the end of the log.
     """
-    _swanctl(folder, node, "--initiate", "--child", name)
+    try:
+        _swanctl(folder, node, "--initiate", "--child", name)
+    except NodeError as error:
+        raise NodeError(f"{error}{tail(node.get(log).decode(errors='replace'))}") from error
 
 
 def rekey(folder: Path, name: str) -> list[str]:
@@ -212,6 +222,10 @@ def _swanctl(folder: Path, node: Node, *arguments: str) -> None:
 def socket(folder: Path) -> Path:
     """Give the control socket of an end."""
     return folder / "vici"
+
+
+def _log(folder: Path) -> Path:
+    return folder / "charon.log"
 
 
 def _connections(folder: Path) -> Path:
