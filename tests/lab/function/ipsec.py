@@ -27,6 +27,7 @@ from hawser.driver.local import LocalLab
 from hawser.driver.parts import tunnels
 from hawser.driver.parts.tunnels import strongswan
 from hawser.driver.parts.tunnels.function import TunnelEnd
+from hawser.driver.parts.tunnels.wait import listening
 from hawser.node.netns import NamespaceNode
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
@@ -115,7 +116,7 @@ def tunnel(
     charon = b.start(strongswan.COMMAND, log=other / "charon.log", env=environment)
     end = TunnelEnd(lab.directory, folder, first, a, secret, rekey_after)
     try:
-        until(strongswan.socket(other).is_socket)
+        until(listening(strongswan.socket(other)))
         strongswan.load(other, b)
         end.load()
         end.connect()

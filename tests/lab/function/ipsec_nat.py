@@ -24,6 +24,7 @@ from hawser.driver.local import LocalLab
 from hawser.driver.parts import tunnels
 from hawser.driver.parts.tunnels import strongswan
 from hawser.driver.parts.tunnels.function import TunnelEnd
+from hawser.driver.parts.tunnels.wait import listening
 from hawser.overlay.lab import network
 from hawser.overlay.lab.plan import NetworkPlan, TunnelPlan
 from hawser.spec import load
@@ -169,7 +170,7 @@ def _charon(lab: LocalLab, folder: Path, plan: TunnelPlan, secret: str, stack: E
     environment = strongswan.environment(folder)
     process = node.start(strongswan.COMMAND, log=folder / "charon.log", env=environment)
     stack.callback(process.stop)
-    until(strongswan.socket(folder).is_socket, "charon listens")
+    until(listening(strongswan.socket(folder)), "charon listens")
     strongswan.load(folder, node)
     strongswan.initiate(folder, node, plan.name, folder / "charon.log")
 

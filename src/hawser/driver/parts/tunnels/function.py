@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from hawser.control.client import ControlError, DaemonClient
 from hawser.driver.daemon import SupervisedProcess
 from hawser.driver.parts.tunnels import strongswan
-from hawser.driver.parts.tunnels.wait import until
+from hawser.driver.parts.tunnels.wait import listening, until
 from hawser.driver.roles import ROLES
 from hawser.node.base import Node, NodeError
 from hawser.node.change import Device
@@ -107,8 +107,7 @@ class TunnelEnd(SupervisedProcess):
         Raises:
             NodeError: it ended, or did not take it.
         """
-        there = strongswan.socket(self.folder).is_socket
-        self._until(there, "start of charon")
+        self._until(listening(strongswan.socket(self.folder)), "start of charon")
         strongswan.load(self.folder, self._at)
         self._at.apply(Device(name=_DEVICE, networks=(_EVERYTHING,), table=self._plan.table))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hawser.driver.base import DriverError
-from hawser.driver.parts.tunnels.wait import until
+from hawser.driver.parts.tunnels.wait import listening, until
 from hawser.node.base import Node, NodeError, Process, tail
 from hawser.node.change import Device
 from hawser.overlay.lab.plan import TunnelPlan
@@ -144,7 +144,7 @@ def _daemon(
     process = node.start(COMMAND, log=log, env=environment(folder))
     started(process)
     until(
-        socket(folder).is_socket, f"{end.name}: start of charon on {end.node}", process, node, log
+        listening(socket(folder)), f"{end.name}: start of charon on {end.node}", process, node, log
     )
 
 

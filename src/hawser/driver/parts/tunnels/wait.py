@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,16 @@ from hawser.node.base import Node, Process, tail
 
 _WITHIN = 10.0
 _POLL = 0.02
+
+
+def listening(path: Path) -> Callable[[], bool]:
+    """Give what says whether somebody listens at a socket; its file is there a moment before."""
+
+    def is_so() -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(path)) == 0
+
+    return is_so
 
 
 def until(

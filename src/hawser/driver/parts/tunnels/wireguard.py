@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hawser.driver.base import DriverError
-from hawser.driver.parts.tunnels.wait import until
+from hawser.driver.parts.tunnels.wait import listening, until
 from hawser.node.base import Node, Process
 from hawser.node.change import Device
 from hawser.overlay.lab.plan import TunnelPlan
@@ -86,7 +86,7 @@ def _daemon(
     process = node.start([str(program()), "-f", name], log=log, env={"LOG_LEVEL": "error"})
     started(process)
     control = node.socket(_SOCKETS / f"{name}.sock")
-    until(control.is_socket, f"{end.name}: start on {end.node}", process, node, log)
+    until(listening(control), f"{end.name}: start on {end.node}", process, node, log)
     _ask(control, settings)
     node.apply(Device(name=name, mtu=_MTU, networks=end.outside))
     return control, process
