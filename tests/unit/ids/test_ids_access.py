@@ -74,7 +74,7 @@ def test_java_gets_contents_and_quoted_strings(folder: Path, mechanism: str, mod
     ("text", "said"),
     [
         ('protocol = "TLS"', "kafka.toml: protocol: Input should be"),
-        ('pasword = "x"', "kafka.toml: pasword: Extra inputs"),
+        ('passwords = "x"', "kafka.toml: passwords: Extra inputs"),
         ("protocol = ", "kafka.toml: no TOML"),
         ('protocol = "SSL"\nkey = "own.key"', "found one of certificate and key"),
         ('protocol = "SASL_SSL"\nuser = "a"', "found one of user and password_file"),
