@@ -44,6 +44,7 @@ fn the_model_of_the_path_sees_no_train() {
     let mut wire = Wire::new(20.0, 10.0);
     wire.link.queue = 10;
     let mut gateways = gateways(&[wire, wire]);
+    gateways.run(20 * SECOND); // what was lost while they connected is forgotten
     let before = gateways.path_models(0);
     for _ in 0..5 {
         gateways.start_train(0, 0, train()).unwrap();
