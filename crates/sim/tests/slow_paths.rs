@@ -22,9 +22,13 @@ fn a_path_connects_whatever_its_round_trip_time() {
             println!("RTT {rtt_ms} ms, loss {loss} %: {seconds} s");
             assert!(seconds < 60, "RTT {rtt_ms} ms, loss {loss} %");
             gateways.run(10 * SECOND);
-            gateways.send(0, &segment(0, 1, 1, 500));
+            for _ in 0..10 {
+                gateways.send(0, &segment(0, 1, 1, 500)); // datagrams: some may be lost
+            }
             gateways.run(10 * SECOND);
-            assert_eq!(gateways.take_received(1).len(), 1, "RTT {rtt_ms} ms");
+            let received = gateways.take_received(1).len();
+            let least = if loss > 0.0 { 1 } else { 10 };
+            assert!((least..=10).contains(&received), "RTT {rtt_ms} ms: {received}");
             assert_eq!(gateways.path_changes(0), (1, 0), "RTT {rtt_ms} ms: it stays");
         }
     }
