@@ -182,4 +182,4 @@ def _started(frame: DataFrame, settings: Settings, name: str, batch: object) -> 
 
 
 def _publish(messages: DataFrame, settings: Settings) -> None:
-    (messages.write.format("kafka").options(**_kafka(settings)).option("topic", VERDICTS).save())
+    messages.write.format("kafka").options(**_kafka(settings)).option("topic", VERDICTS).save()
