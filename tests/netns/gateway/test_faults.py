@@ -97,15 +97,20 @@ def connect(lab: Lab, script: str, source: str = "198.18.0.1") -> str:
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_noise_on_the_port_ends_only_its_own_connection(lab: Lab, tls: bool) -> None:
     one, two = encrypted_pair(lab)[:2] if tls else lab.pair()
+    # on a slow machine the peer may give up its own first connection and dial again
+    before = unauthenticated(two)
+
+    def counted() -> dict[str, int]:
+        return {cause: n - before[cause] for cause, n in unauthenticated(two).items()}
+
     for script in NOISE.values():
         said = connect(lab, script)
         assert "closed" in said or "b''" in said or "\\x15" in said, "ended, maybe with a TLS alert"
-    until(lambda: sum(unauthenticated(two).values()) >= len(NOISE), "all are counted")
-    counted = unauthenticated(two)
-    assert sum(counted.values()) == len(NOISE)
+    until(lambda: sum(counted().values()) >= len(NOISE), "all are counted")
+    assert sum(counted().values()) == len(NOISE)
     if not tls:
-        assert counted["malformed"] == 4
-        assert counted["identity_mismatch"] == 3
+        assert counted()["malformed"] == 4
+        assert counted()["identity_mismatch"] == 3
     assert one.up()
     assert two.up()
     assert two.get("/v1/status")["peers"][0]["groups"][0]["reconnects"] == 0

@@ -34,10 +34,11 @@ def test_probes_are_told_from_unauthenticated_peers(lab: Lab) -> None:
     one, two = lab.pair(subflows=4)
     until(lambda: one.subflows() == 4, "every path has a subflow")
     until(
-        lambda: two.get("/v1/counters")["unauthenticated"]["probes"] == 3, "all but the first path"
+        lambda: two.get("/v1/counters")["unauthenticated"]["probes"] >= 3, "all but the first path"
     )
     found = two.get("/v1/counters")["unauthenticated"]
-    assert {name for name, count in found.items() if count} == {"probes"}
+    # no hello: on a slow machine the peer may give up its own first connection and dial again
+    assert {name for name, count in found.items() if count} - {"no_hello"} == {"probes"}
 
 
 def test_a_transfer_survives_paths_that_are_cut(lab: Lab) -> None:
