@@ -2,6 +2,7 @@
 
     workflow.yaml        the file as given, and the files it extends
     resolved.json        the workflow with every variant resolved
+    texts/               its models and traces, see `hawser.store.texts`
     manifest.json        see `hawser.store.manifest`
     trials/0001-<variant>/
         trial.json       see `TrialRecord`
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hawser.spec import renamed
 from hawser.spec.workflow import Labels, Workflow
-from hawser.store import files
+from hawser.store import files, texts
 from hawser.store.errors import BundleError
 from hawser.store.lock import held
 from hawser.store.manifest import Manifest, TrialRecord
@@ -90,7 +91,8 @@ class Bundle:
     def workflow(self) -> Workflow:
         """The resolved workflow; an earlier version may have written it with old names."""
         file = self.path / RESOLVED
-        return files.parse(file, renamed.resolved(files.read(file)), Workflow)
+        whole = texts.joined(files.read(file), self.path)
+        return files.parse(file, renamed.resolved(whole), Workflow)
 
     @cached_property
     def trials(self) -> tuple[Trial, ...]:

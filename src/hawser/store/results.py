@@ -12,6 +12,7 @@ from typing import Final
 
 from hawser.store.bundle import MANIFEST, RESOLVED, SAMPLES, TRIAL, TRIALS, Bundle, Trial
 from hawser.store.notes import NOTES
+from hawser.store.texts import TEXTS
 
 _COUNTERS: Final = "passive"
 
@@ -23,7 +24,7 @@ def results(bundle: Bundle) -> dict[str, bytes]:
         BundleError: a trial is damaged.
         OSError: a file cannot be read.
     """
-    top = [MANIFEST, RESOLVED, NOTES, *sorted(file.name for file in bundle.path.glob("*.yaml"))]
+    top = [MANIFEST, RESOLVED, NOTES, *_names(bundle, "*.yaml"), *_names(bundle, f"{TEXTS}/*")]
     kept = {
         name: (bundle.path / name).read_bytes() for name in top if (bundle.path / name).exists()
     }
@@ -33,6 +34,10 @@ def results(bundle: Bundle) -> dict[str, bytes]:
         kept[f"{folder}/{TRIAL}"] = (trial.path / TRIAL).read_bytes()
         kept[f"{folder}/{SAMPLES}"] = _summaries(trial, wanted)
     return kept
+
+
+def _names(bundle: Bundle, pattern: str) -> list[str]:
+    return sorted(str(file.relative_to(bundle.path)) for file in bundle.path.glob(pattern))
 
 
 def _wanted(bundle: Bundle) -> Iterator[str]:

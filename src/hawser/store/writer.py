@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from hawser.spec.workflow import Labels, Workflow
-from hawser.store import files
+from hawser.store import files, texts
 from hawser.store.bundle import (
     MANIFEST,
     PARQUET,
@@ -113,7 +113,10 @@ class RunWriter:
             (temporary / TRIALS).mkdir(parents=True)
             for name, content in sources.items():
                 (temporary / Path(name).name).write_bytes(content)
-            (temporary / RESOLVED).write_text(workflow.model_dump_json(by_alias=True, indent=1))
+            document, long = texts.split(workflow.model_dump_json(by_alias=True).encode())
+            for name, content in {RESOLVED: document, **long}.items():
+                (temporary / name).parent.mkdir(exist_ok=True)
+                (temporary / name).write_bytes(content)
             (temporary / MANIFEST).write_text(manifest.model_dump_json(indent=1))
             files.publish(temporary, final)
         except OSError as error:
