@@ -32,6 +32,9 @@ pub enum Error {
     /// An interface cannot be a port.
     #[error("eBPF port: {0}")]
     Port(String),
+    /// Addresses of one flow entry are of both versions of IP.
+    #[error("a flow entry has addresses of IPv4 and of IPv6")]
+    Versions,
     /// There are more rules than fit into the tables.
     #[error(transparent)]
     Rules(#[from] crate::rules::TooMany),

@@ -120,13 +120,9 @@ pub(crate) fn parse(value: &Value) -> Result<Config, Invalid> {
 }
 
 /// Addresses that the agent connects from and listens on.
-fn agents(peers: &[Peer]) -> BTreeSet<Ipv4Addr> {
+fn agents(peers: &[Peer]) -> BTreeSet<IpAddr> {
     let paths = peers.iter().flat_map(|peer| &peer.groups).flat_map(|group| &group.paths);
-    let locals = paths.filter_map(|path| match path.local {
-        Some(IpAddr::V4(address)) => Some(address),
-        _ => None,
-    });
-    locals.collect()
+    paths.filter_map(|path| path.local).collect()
 }
 
 impl Config {

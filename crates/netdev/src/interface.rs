@@ -24,14 +24,10 @@ pub struct Interface {
     pub mtu: u32,
 }
 
-/// All IPv4 addresses of the network namespace.
-pub fn addresses() -> io::Result<BTreeSet<Ipv4Addr>> {
+/// All addresses of the network namespace, link-local ones among them.
+pub fn addresses() -> io::Result<BTreeSet<IpAddr>> {
     let mut found = BTreeSet::new();
-    for_each_address(|entry| {
-        if let Some(IpAddr::V4(address)) = address_at(entry.ifa_addr) {
-            found.insert(address);
-        }
-    })?;
+    for_each_address(|entry| found.extend(address_at(entry.ifa_addr)))?;
     Ok(found)
 }
 

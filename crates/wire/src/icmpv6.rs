@@ -1,8 +1,9 @@
 //! ICMP for IPv6 (RFC 4443): the error that a gateway itself sends.
 
-use std::net::Ipv6Addr;
+use std::{net::Ipv6Addr, ops::RangeInclusive};
 
 use crate::{
+    bytes::put,
     checksum::Sum,
     ipv6::{HEADER_LEN, LEAST_MTU, Packet, Repr},
 };
@@ -11,6 +12,16 @@ use crate::{
 pub const ICMPV6: u8 = 58;
 
 const PACKET_TOO_BIG: u8 = 2;
+
+/// Types of errors that quote a packet (RFC 4443 section 3): unreachable, too big, time exceeded, parameter
+/// problem.
+pub(crate) const ERRORS: RangeInclusive<u8> = 1..=4;
+
+/// Offset of the checksum.
+const CHECKSUM: usize = 2;
+
+/// Hop limit of an error.
+const HOP_LIMIT: u8 = 64;
 
 /// Types below this one are errors (RFC 4443 section 2.1).
 const FIRST_INFORMATIONAL: u8 = 128;
@@ -36,14 +47,32 @@ pub fn packet_too_big(packet: &Packet<'_>, mtu: u16) -> Option<Vec<u8>> {
     let mut message = vec![PACKET_TOO_BIG, 0, 0, 0];
     message.extend(u32::from(mtu.max(LEAST_MTU)).to_be_bytes());
     message.extend_from_slice(quoted);
-    let len = u16::try_from(message.len()).ok()?;
+    emit(source, destination, message)
+}
+
+/// A packet with an ICMPv6 message, whose checksum is computed. None if the message is too long.
+pub(crate) fn emit(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    mut message: Vec<u8>,
+) -> Option<Vec<u8>> {
+    put(&mut message, CHECKSUM, 0);
+    let sum = checksum(source, destination, &message);
+    put(&mut message, CHECKSUM, u16::from_be_bytes(sum));
+    let repr = Repr { source, destination, next_header: ICMPV6, hop_limit: HOP_LIMIT };
+    let mut packet = repr.emit(message.len())?.to_vec();
+    packet.append(&mut message);
+    Some(packet)
+}
+
+/// The checksum of a message, with the pseudo-header (RFC 4443 section 2.3). Zero if the message has the right
+/// one.
+#[must_use]
+pub fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> [u8; 2] {
+    #[allow(clippy::cast_possible_truncation)] // a longer message is not sent
+    let len = message.len() as u16;
     let sum = Sum::default().bytes(&source.octets()).bytes(&destination.octets());
-    let sum = sum.word(len).word(ICMPV6.into()).bytes(&message).finish();
-    message.get_mut(2..4)?.copy_from_slice(&sum);
-    let repr = Repr { source, destination, next_header: ICMPV6, hop_limit: 64 };
-    let mut answer = repr.emit(message.len())?.to_vec();
-    answer.append(&mut message);
-    Some(answer)
+    sum.word(len).word(ICMPV6.into()).bytes(message).finish()
 }
 
 fn is_host(address: Ipv6Addr) -> bool {

@@ -26,15 +26,22 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Parses a packet as captures have it: cut short, or padded to the least length of a frame.
-    pub fn parse_captured(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    /// Parses the start of a packet, as quoted in an ICMP error.
+    pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, Malformed> {
         match bytes.first().map(|first| first >> 4) {
-            Some(4) => ipv4::Packet::parse_quoted(unpadded(bytes, 2, 0)).map(Self::V4),
-            Some(6) => {
-                ipv6::Packet::parse_start(unpadded(bytes, 4, ipv6::HEADER_LEN)).map(Self::V6)
-            }
+            Some(4) => ipv4::Packet::parse_quoted(bytes).map(Self::V4),
+            Some(6) => ipv6::Packet::parse_start(bytes).map(Self::V6),
             _ => Self::parse(bytes),
         }
+    }
+
+    /// Parses a packet as captures have it: cut short, or padded to the least length of a frame.
+    pub fn parse_captured(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        Self::parse_quoted(match bytes.first().map(|first| first >> 4) {
+            Some(4) => unpadded(bytes, 2, 0),
+            Some(6) => unpadded(bytes, 4, ipv6::HEADER_LEN),
+            _ => bytes,
+        })
     }
 
     /// Length of the packet by its header, bytes: more than [`bytes`](Self::bytes) if it was cut short.
@@ -79,6 +86,15 @@ impl<'a> Packet<'a> {
         match self {
             Self::V4(packet) => packet.dscp(),
             Self::V6(packet) => packet.dscp(),
+        }
+    }
+
+    /// What follows the header; in IPv6 it may begin with an extension header.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        match self {
+            Self::V4(packet) => packet.payload(),
+            Self::V6(packet) => packet.payload(),
         }
     }
 

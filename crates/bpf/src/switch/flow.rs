@@ -1,6 +1,6 @@
 //! A flow entry of the switch.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use hawser_wire::rewrite::Tuple;
 
@@ -22,8 +22,8 @@ pub enum Output {
     Port {
         /// Index of the interface.
         interface: u32,
-        /// The neighbour's address.
-        next_hop: Ipv4Addr,
+        /// The neighbour's address, of the same version of IP as the flow's.
+        next_hop: IpAddr,
         /// Class of the port's shaper, for `skb->priority`; 0 leaves that unchanged.
         priority: u32,
     },
@@ -36,7 +36,7 @@ pub struct Flow {
     pub from: From,
     /// Addresses and ports that it matches.
     pub key: Tuple,
-    /// Addresses and port to write. Of the same kind as `key`; a label in both ports is not rewritten.
+    /// Addresses and port to write. Of the same version and kind as `key`; a label in both ports is not rewritten.
     pub write: Tuple,
     /// Destination of the packets.
     pub output: Output,

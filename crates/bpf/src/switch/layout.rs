@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)] // plain data for the kernel's maps
 
+use std::net::IpAddr;
+
 use hawser_wire::rewrite::{Place, Ports, Tuple};
 
 use crate::codes::{byte, switch as codes};
@@ -13,12 +15,25 @@ pub(crate) const SNAP: usize = codes::SWITCH_SNAP as usize;
 /// Length of an event's header, bytes.
 pub(crate) const EVENT_HEAD: usize = 16;
 
-/// Key of a flow entry.
+/// Length of an IPv4 address, bytes.
+pub(crate) const V4: usize = 4;
+/// Length of an IPv6 address, bytes.
+pub(crate) const V6: usize = 16;
+
+/// An address of `N` bytes. None if it is of the other version of IP.
+pub(crate) fn octets<const N: usize>(address: IpAddr) -> Option<[u8; N]> {
+    match address {
+        IpAddr::V4(address) => address.octets().as_slice().try_into().ok(),
+        IpAddr::V6(address) => address.octets().as_slice().try_into().ok(),
+    }
+}
+
+/// Key of a flow entry with addresses of `N` bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    source: [u8; 4],
-    destination: [u8; 4],
+pub(crate) struct Key<const N: usize> {
+    source: [u8; N],
+    destination: [u8; N],
     source_port: [u8; 2],
     destination_port: [u8; 2],
     from: u8,
@@ -26,12 +41,13 @@ pub(crate) struct Key {
     pad: [u8; 2],
 }
 
-impl Key {
-    pub(crate) fn new(from: From, key: Tuple) -> Self {
+impl<const N: usize> Key<N> {
+    /// None if the addresses are of the other version of IP.
+    pub(crate) fn new(from: From, key: Tuple) -> Option<Self> {
         let (source_port, destination_port) = key.ports.split();
-        Self {
-            source: key.source.octets(),
-            destination: key.destination.octets(),
+        Some(Self {
+            source: octets(key.source)?,
+            destination: octets(key.destination)?,
             source_port: source_port.unwrap_or(0).to_be_bytes(),
             destination_port: destination_port.unwrap_or(0).to_be_bytes(),
             from: byte(match from {
@@ -44,56 +60,63 @@ impl Key {
                 Place::Both => codes::PLACE_BOTH,
             }),
             pad: [0; 2],
-        }
+        })
     }
 }
 
-/// Actions of a flow entry.
+/// Actions of a flow entry with addresses of `N` bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    source: [u8; 4],
-    destination: [u8; 4],
+pub(crate) struct Entry<const N: usize> {
+    source: [u8; N],
+    destination: [u8; N],
     port: [u8; 2],
     pad: [u8; 2],
     interface: u32,
-    next_hop: [u8; 4],
+    next_hop: [u8; N],
     priority: u32,
     count: u32,
 }
 
-impl Entry {
-    pub(crate) fn new(flow: &Flow) -> Self {
+impl<const N: usize> Entry<N> {
+    /// None if an address is of the other version of IP.
+    pub(crate) fn new(flow: &Flow) -> Option<Self> {
         let (interface, next_hop, priority) = match flow.output {
-            Output::Agent => (0, [0; 4], 0),
+            Output::Agent => (0, [0; N], 0),
             Output::Port { interface, next_hop, priority } => {
-                (interface, next_hop.octets(), priority)
+                (interface, octets(next_hop)?, priority)
             }
         };
         let port = match flow.write.ports {
             Ports::Source(port) | Ports::Destination(port) => port,
             Ports::Both { .. } => 0, // it stays
         };
-        Self {
-            source: flow.write.source.octets(),
-            destination: flow.write.destination.octets(),
+        Some(Self {
+            source: octets(flow.write.source)?,
+            destination: octets(flow.write.destination)?,
             port: port.to_be_bytes(),
             pad: [0; 2],
             interface,
             next_hop,
             priority,
             count: flow.count,
-        }
+        })
     }
 }
 
 const _: () = {
-    assert!(size_of::<Key>() == 16);
-    assert!(size_of::<Entry>() == 28);
+    assert!(size_of::<Key<V4>>() == 16);
+    assert!(size_of::<Entry<V4>>() == 28);
+    assert!(size_of::<Key<V6>>() == 40);
+    assert!(size_of::<Entry<V6>>() == 64);
 };
 
 // SAFETY: `repr(C)` structures of integers and byte arrays whose sizes leave no padding:
 // every byte is initialised and every bit pattern is a value.
-unsafe impl aya::Pod for Key {}
+unsafe impl aya::Pod for Key<V4> {}
 // SAFETY: as above.
-unsafe impl aya::Pod for Entry {}
+unsafe impl aya::Pod for Entry<V4> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Key<V6> {}
+// SAFETY: as above.
+unsafe impl aya::Pod for Entry<V6> {}

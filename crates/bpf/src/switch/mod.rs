@@ -5,12 +5,13 @@
 
 mod flow;
 mod layout;
+mod tables;
 
-use std::{collections::BTreeMap, net::Ipv4Addr, os::fd::AsFd, os::fd::BorrowedFd};
+use std::{collections::BTreeMap, net::IpAddr, os::fd::AsFd, os::fd::BorrowedFd};
 
 use aya::{
     Ebpf, TestRun as _,
-    maps::{ArrayOfMaps, HashMap, MapData, PerCpuArray, RingBuf},
+    maps::{Array, MapData, PerCpuArray, RingBuf},
     programs::{
         ProgramError, SchedClassifier, TestRunOptions,
         tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcHandle},
@@ -18,7 +19,10 @@ use aya::{
 };
 
 pub use self::flow::{Flow, From, Output};
-use self::layout::{EVENT_HEAD, Entry};
+use self::{
+    layout::{EVENT_HEAD, V4, V6},
+    tables::Tables,
+};
 pub use crate::count::Count;
 use crate::{
     codes::switch as codes,
@@ -46,13 +50,13 @@ const AGENT: &str = "switch_agent";
 causes! {
     /// Not addressed to this gateway, or with a path label that has neither an entry nor a socket.
     no_entry,
-    /// Fragment of a packet that an entry matches.
+    /// Fragment of an IPv4 packet that an entry matches.
     fragment,
     /// Larger than the MTU of the egress port.
     too_big,
     /// A header or its checksum is wrong.
     malformed,
-    /// TTL exhausted.
+    /// TTL or hop limit exhausted.
     ttl,
     /// A helper failed, such as for a port that is gone.
     failed,
@@ -61,14 +65,13 @@ causes! {
 /// The loaded switch. It is detached from its ports when dropped.
 pub struct Switch {
     object: Ebpf,
-    in_force: ArrayOfMaps<MapData, Set>,
-    own: HashMap<MapData, [u8; 4], u32>,
+    v4: Tables<V4>,
+    v6: Tables<V6>,
+    switches_ipv6: Array<MapData, u32>,
     counts: PerCpuArray<MapData, Count>,
     drops: PerCpuArray<MapData, u64>,
     events: Option<RingBuf<MapData>>,
 }
-
-type Set = HashMap<MapData, layout::Key, Entry>;
 
 impl Switch {
     /// Loads the programs without attaching them and without entries.
@@ -78,8 +81,9 @@ impl Switch {
             classifier(&mut object, name)?.load()?;
         }
         Ok(Self {
-            in_force: object::map(&mut object, "in_force")?.try_into()?,
-            own: object::map(&mut object, "own")?.try_into()?,
+            v4: Tables::of(&mut object, "in_force", "own")?,
+            v6: Tables::of(&mut object, "in_force6", "own6")?,
+            switches_ipv6: object::array(&mut object, "switches_ipv6")?,
             counts: object::per_cpu(&mut object, "counts")?,
             drops: object::per_cpu(&mut object, "drops")?,
             events: Some(object::ring(&mut object, "events")?),
@@ -110,26 +114,21 @@ impl Switch {
         Ok(())
     }
 
-    /// Replaces all entries atomically.
+    /// Replaces all entries, of each version of IP atomically. Without entries of IPv6, its packets are left to the
+    /// kernel.
     pub fn install(&mut self, flows: &[Flow]) -> Result<(), Error> {
-        let mut set = Set::create(object::entries(flows.len())?, 0)?;
-        for flow in flows {
-            set.insert(layout::Key::new(flow.from, flow.key), Entry::new(flow), 0)?;
-        }
-        Ok(self.in_force.set(0, &set, 0)?)
+        let (v6, v4): (Vec<_>, Vec<_>) =
+            flows.iter().copied().partition(|flow| flow.key.source.is_ipv6());
+        self.v4.install(&v4)?;
+        self.v6.install(&v6)?;
+        Ok(self.switches_ipv6.set(0, u32::from(!v6.is_empty()), 0)?)
     }
 
     /// Sets the gateway's own addresses, and whether NAT uses low ports of each. Packets to them are passed to the
     /// kernel.
-    pub fn set_own(&mut self, addresses: &BTreeMap<Ipv4Addr, bool>) -> Result<(), Error> {
-        let known: Vec<_> = self.own.keys().collect::<Result<_, _>>()?;
-        for (address, nat) in addresses {
-            self.own.insert(address.octets(), u32::from(*nat), 0)?;
-        }
-        for gone in known.iter().filter(|known| !addresses.contains_key(&Ipv4Addr::from(**known))) {
-            self.own.remove(gone)?;
-        }
-        Ok(())
+    pub fn set_own(&mut self, addresses: &BTreeMap<IpAddr, bool>) -> Result<(), Error> {
+        self.v4.set_own(addresses)?;
+        self.v6.set_own(addresses)
     }
 
     /// Counters of an entry, by index: IP packets on the wire (after segmentation), and their bytes with the IP

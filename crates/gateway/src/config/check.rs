@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use hawser_daemon::config::FieldError;
@@ -63,19 +63,25 @@ impl Check {
 
     pub(super) fn host(&mut self, field: &str, text: &str) -> Option<IpAddr> {
         let address: IpAddr = self.read(field, text, "198.18.0.2")?;
-        if address.is_unspecified() || address.is_multicast() {
-            self.error(field, text, "the address of one host");
-            return None;
-        }
-        Some(address)
+        self.is_host(field, text, address).then_some(address)
     }
 
     pub(super) fn host_v4(&mut self, field: &str, text: &str) -> Option<Ipv4Addr> {
         let address: Ipv4Addr = self.read(field, text, "198.18.0.2")?;
-        if address.is_unspecified() || address.is_multicast() || address.is_broadcast() {
+        self.is_host(field, text, address.into()).then_some(address)
+    }
+
+    pub(super) fn host_v6(&mut self, field: &str, text: &str) -> Option<Ipv6Addr> {
+        let address: Ipv6Addr = self.read(field, text, "2001:db8::2")?;
+        self.is_host(field, text, address.into()).then_some(address)
+    }
+
+    fn is_host(&mut self, field: &str, text: &str, address: IpAddr) -> bool {
+        let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
+        let single = !(address.is_unspecified() || address.is_multicast() || broadcast);
+        if !single {
             self.error(field, text, "the address of one host");
-            return None;
         }
-        Some(address)
+        single
     }
 }

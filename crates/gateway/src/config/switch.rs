@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
 use hawser_wire::{
@@ -51,8 +51,15 @@ pub(crate) struct PortDocument {
     pub(crate) interface: String,
     /// Its IPv4 address.
     pub(crate) address: String,
-    /// Next hop of packets that leave by this port.
+    /// Next hop of packets of IPv4 that leave by this port.
     pub(crate) next_hop: String,
+    /// Its IPv6 address; null if entries of IPv6 do not use the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) address6: Option<String>,
+    /// Next hop of packets of IPv6 that leave by this port, which may be a link-local address; given with
+    /// `address6`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next_hop6: Option<String>,
     /// Kind of access.
     #[serde(rename = "type")]
     pub(crate) kind: PortKind,
@@ -67,8 +74,8 @@ pub(crate) enum PortKind {
     Leased,
 }
 
-/// A flow entry. With a narrow label, in one port, it applies to TCP and UDP alike; with a wide
-/// one, in both ports, to UDP.
+/// A flow entry, whose addresses are all of IPv4 or all of IPv6. With a narrow label, in one port, it
+/// applies to TCP and UDP alike; with a wide one, in both ports, to UDP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EntryDocument {
@@ -174,7 +181,30 @@ pub(crate) struct Port {
     pub(crate) interface: String,
     pub(crate) address: Ipv4Addr,
     pub(crate) next_hop: Ipv4Addr,
+    /// Address and next hop.
+    pub(crate) ipv6: Option<(Ipv6Addr, Ipv6Addr)>,
     pub(crate) kind: PortKind,
+}
+
+impl Port {
+    /// Whether the address is one of the port's.
+    fn has(&self, address: IpAddr) -> bool {
+        self.addresses().any(|own| own == address)
+    }
+
+    /// Its addresses.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let ipv6 = self.ipv6.map(|(address, _)| address.into());
+        [self.address.into()].into_iter().chain(ipv6)
+    }
+
+    /// The next hop of an entry with this address.
+    pub(crate) fn next_hop_for(&self, address: IpAddr) -> Option<IpAddr> {
+        match address {
+            IpAddr::V4(_) => Some(self.next_hop.into()),
+            IpAddr::V6(_) => self.ipv6.map(|(_, next_hop)| next_hop.into()),
+        }
+    }
 }
 
 /// A flow entry.
@@ -203,7 +233,7 @@ pub(crate) enum Output {
 pub(super) fn check(
     check: &mut Check,
     document: &SwitchDocument,
-    agents: &BTreeSet<Ipv4Addr>,
+    agents: &BTreeSet<IpAddr>,
     layout: wide::Layout,
 ) -> Switch {
     let ports: Vec<_> = document.ports.iter().enumerate().map(|(i, p)| port(check, i, p)).collect();
@@ -236,23 +266,41 @@ pub(super) fn check(
 }
 
 fn port(check: &mut Check, i: usize, document: &PortDocument) -> Option<Port> {
-    let address = check.host_v4(&format!("switch.ports[{i}].address"), &document.address);
-    let next_hop = check.host_v4(&format!("switch.ports[{i}].next_hop"), &document.next_hop);
-    let interface = document.interface.clone();
-    Some(Port { interface, address: address?, next_hop: next_hop?, kind: document.kind })
+    let field = |name: &str| format!("switch.ports[{i}].{name}");
+    let address = check.host_v4(&field("address"), &document.address);
+    let next_hop = check.host_v4(&field("next_hop"), &document.next_hop);
+    let ipv6 = match (document.address6.as_deref(), document.next_hop6.as_deref()) {
+        (None, None) => None,
+        (Some(address), Some(next_hop)) => {
+            let address = check.host_v6(&field("address6"), address);
+            let next_hop = check.host_v6(&field("next_hop6"), next_hop);
+            Some((address?, next_hop?))
+        }
+        (address, _) => {
+            let missing = if address.is_some() { "next_hop6" } else { "address6" };
+            let expected = "an IPv6 address, as address6 and next_hop6 are given together";
+            check.error(&field(missing), serde_json::Value::Null, expected);
+            return None;
+        }
+    };
+    let (interface, kind) = (document.interface.clone(), document.kind);
+    Some(Port { interface, address: address?, next_hop: next_hop?, ipv6, kind })
 }
 
 fn unique_ports(check: &mut Check, document: &SwitchDocument) {
-    type Value = fn(&PortDocument) -> &str;
-    let name: Value = |port| &port.name;
-    let interface: Value = |port| &port.interface;
-    let address: Value = |port| &port.address;
-    for (what, value) in [("name", name), ("interface", interface), ("address", address)] {
+    type Value = fn(&PortDocument) -> Option<&str>;
+    let name: Value = |port| Some(&port.name);
+    let interface: Value = |port| Some(&port.interface);
+    let address: Value = |port| Some(&port.address);
+    let address6: Value = |port| port.address6.as_deref();
+    let values =
+        [("name", name), ("interface", interface), ("address", address), ("address6", address6)];
+    for (what, value) in values {
         let mut seen = BTreeSet::new();
         for (i, port) in document.ports.iter().enumerate() {
-            if !seen.insert(value(port)) {
+            if let Some(found) = value(port).filter(|found| !seen.insert(*found)) {
                 let field = format!("switch.ports[{i}].{what}");
-                check.error(&field, value(port), "one that no other port has");
+                check.error(&field, found, "one that no other port has");
             }
         }
     }
@@ -265,10 +313,20 @@ fn parse_entry(
     names: &BTreeMap<&str, usize>,
 ) -> Option<Entry> {
     let (key, write) = (&document.key, &document.write);
-    let source = check.host_v4(&format!("{field}.match.source"), &key.source);
-    let destination = check.host_v4(&format!("{field}.match.destination"), &key.destination);
-    let to_source = check.host_v4(&format!("{field}.write.source"), &write.source);
-    let to_destination = check.host_v4(&format!("{field}.write.destination"), &write.destination);
+    let source = check.host(&format!("{field}.match.source"), &key.source);
+    let is_ipv6 = source.map(|source| source.is_ipv6());
+    let mut other = |what: &str, text: &str| {
+        let field = format!("{field}.{what}");
+        let address = check.host(&field, text)?;
+        if is_ipv6.is_some_and(|is_ipv6| is_ipv6 != address.is_ipv6()) {
+            check.error(&field, text, "an address of the same version of IP as match.source");
+            return None;
+        }
+        Some(address)
+    };
+    let destination = other("match.destination", &key.destination);
+    let to_source = other("write.source", &write.source);
+    let to_destination = other("write.destination", &write.destination);
     let ports = ports(check, field, document);
     let output = output(check, field, &document.output, names);
     let (ports, written) = ports?;
@@ -332,9 +390,9 @@ fn addresses(
     field: &str,
     entry: &Entry,
     ports: &[Port],
-    agents: &BTreeSet<Ipv4Addr>,
+    agents: &BTreeSet<IpAddr>,
 ) {
-    let own = |address| ports.iter().any(|port| port.address == address);
+    let own = |address| ports.iter().any(|port| port.has(address));
     let agent = |address| own(address) || agents.contains(&address);
     let (what, address, known) = match entry.from {
         From::Agent => {
@@ -360,7 +418,7 @@ fn addresses(
             check.error(&field, found, "the address of one of the ports, for packets to the agent");
         }
         Output::Port { port, .. }
-            if ports.get(port).is_some_and(|port| port.address != entry.write.source) =>
+            if ports.get(port).is_some_and(|port| !port.has(entry.write.source)) =>
         {
             let field = format!("{field}.write.source");
             let found = entry.write.source.to_string();
@@ -540,6 +598,65 @@ pub(crate) mod tests {
         assert!(parse(&document).is_ok());
         document["switch"]["entries"][1]["match"]["destination"] = "198.18.1.3".into();
         assert_eq!(fields(&document), ["switch.entries[1].match.destination"]);
+    }
+
+    /// The worked example with IPv6 addresses.
+    fn switched6() -> Value {
+        let mut document = switched();
+        let v6 = |v4: &Value| {
+            let v4: Ipv4Addr = v4.as_str().unwrap().parse().unwrap();
+            json!(format!("2001:db8::{v4}").parse::<Ipv6Addr>().unwrap().to_string())
+        };
+        for port in document["switch"]["ports"].as_array_mut().unwrap() {
+            port["address6"] = v6(&port["address"]);
+            port["next_hop6"] = json!("fe80::1");
+        }
+        for entry in document["switch"]["entries"].as_array_mut().unwrap() {
+            for (part, end) in ["match", "write"]
+                .into_iter()
+                .flat_map(|part| ["source", "destination"].map(|end| (part, end)))
+            {
+                entry[part][end] = v6(&entry[part][end]);
+            }
+        }
+        document
+    }
+
+    #[test]
+    fn entries_of_ipv6_leave_by_the_next_hop_of_ipv6() {
+        let switch = parse(&switched6()).unwrap().switch.unwrap();
+        let (entry, port) = (&switch.entries[0], &switch.ports[0]);
+        assert!(entry.key.source.is_ipv6() && entry.write.destination.is_ipv6());
+        let link_local = IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(port.next_hop_for(entry.write.source), Some(link_local));
+        assert_eq!(port.next_hop_for([198, 18, 1, 2].into()), Some([198, 18, 1, 1].into()));
+    }
+
+    #[test]
+    fn an_entry_is_of_one_version() {
+        let cases = [
+            ("/entries/2/match/destination", json!("198.18.1.2"), "entries[2].match.destination"),
+            ("/entries/2/write/source", json!("198.18.2.2"), "entries[2].write.source"),
+            ("/entries/2/write/destination", json!("198.18.5.2"), "entries[2].write.destination"),
+            ("/entries/2/write/destination", json!("ff02::1"), "entries[2].write.destination"),
+            ("/ports/1/address6", json!("::"), "ports[1].address6"),
+            ("/ports/1/address6", json!("198.18.2.2"), "ports[1].address6"),
+            ("/ports/1/address6", json!("2001:db8::c612:102"), "ports[1].address6"),
+            ("/ports/1/next_hop6", json!(null), "ports[1].next_hop6"),
+            ("/ports/1/address6", json!(null), "ports[1].address6"),
+        ];
+        for (pointer, value, field) in cases {
+            let mut document = switched6();
+            *document.pointer_mut(&format!("/switch{pointer}")).unwrap() = value.clone();
+            let seen = fields(&document);
+            assert_eq!(seen[0], format!("switch.{field}"), "{pointer} = {value}: {seen:?}");
+        }
+        let mut document = switched6();
+        for name in ["address6", "next_hop6"] {
+            document["switch"]["ports"][0][name] = json!(null);
+        }
+        let seen = fields(&document);
+        assert!(seen.contains(&"switch.entries[0].write.source".into()), "no address: {seen:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::Ipv4Addr,
+    net::IpAddr,
 };
 
 use anyhow::Context;
@@ -17,7 +17,7 @@ use crate::config::switch as config;
 pub(super) struct Flows {
     pub(super) interfaces: BTreeSet<String>,
     /// Addresses of the ports, and whether NAT is used there.
-    pub(super) addresses: Vec<(Ipv4Addr, bool)>,
+    pub(super) addresses: Vec<(IpAddr, bool)>,
     /// Names and entries, with no counter assigned yet.
     pub(super) entries: Vec<(String, Flow)>,
 }
@@ -31,24 +31,25 @@ impl Flows {
             .map(|port| {
                 let found = interface::find(&port.interface);
                 let found = found.with_context(|| format!("interface {}", port.interface))?;
-                anyhow::Ok((found.index, port.next_hop))
+                anyhow::Ok((found.index, port))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let entries =
-            section.entries.iter().map(|entry| (entry.name.clone(), flow(entry, &indices)));
+        let entries = section.entries.iter();
+        let entries = entries.map(|entry| Ok((entry.name.clone(), flow(entry, &indices)?)));
         Ok(Self {
-            entries: entries.collect(),
+            entries: entries.collect::<anyhow::Result<_>>()?,
             interfaces: section.ports.iter().map(|port| port.interface.clone()).collect(),
             addresses: section
                 .ports
                 .iter()
-                .map(|port| (port.address, nat && port.kind == config::PortKind::Internet))
+                .flat_map(|port| port.addresses().map(move |address| (address, port)))
+                .map(|(address, port)| (address, nat && port.kind == config::PortKind::Internet))
                 .collect(),
         })
     }
 }
 
-fn flow(entry: &config::Entry, ports: &[(u32, Ipv4Addr)]) -> Flow {
+fn flow(entry: &config::Entry, ports: &[(u32, &config::Port)]) -> anyhow::Result<Flow> {
     let from = match entry.from {
         config::From::Agent => From::Agent,
         config::From::Wan => From::Wan,
@@ -56,12 +57,13 @@ fn flow(entry: &config::Entry, ports: &[(u32, Ipv4Addr)]) -> Flow {
     let output = match entry.output {
         config::Output::Agent => Output::Agent,
         config::Output::Port { port, class } => {
-            let (interface, next_hop) =
-                ports.get(port).copied().unwrap_or((0, Ipv4Addr::UNSPECIFIED));
+            let (interface, port) = ports.get(port).context("port of an entry")?;
+            let next_hop = port.next_hop_for(entry.write.source).context("next hop of a port")?;
+            let interface = *interface;
             Output::Port { interface, next_hop, priority: class.unwrap_or(0) }
         }
     };
-    Flow { from, key: entry.key, write: entry.write, output, count: 0 }
+    Ok(Flow { from, key: entry.key, write: entry.write, output, count: 0 })
 }
 
 /// Assigns counters to entries. An entry that stays keeps its counter.
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, port: u16) -> (String, Flow) {
-        let any = Ipv4Addr::LOCALHOST;
+        let any = IpAddr::from([127, 0, 0, 1]);
         let tuple = Tuple { source: any, destination: any, ports: Ports::Source(port) };
         let output = Output::Agent;
         let flow = Flow { from: From::Wan, key: tuple, write: tuple, output, count: 0 };

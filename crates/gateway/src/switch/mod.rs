@@ -7,7 +7,7 @@ mod flows;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    net::Ipv4Addr,
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -60,8 +60,8 @@ struct Shared {
     programs: bpf::Switch,
     names: Names,
     returns: Returns,
-    own: BTreeMap<Ipv4Addr, bool>,
-    ports: Vec<(Ipv4Addr, bool)>,
+    own: BTreeMap<IpAddr, bool>,
+    ports: Vec<(IpAddr, bool)>,
     stopping: bool,
 }
 

@@ -7,26 +7,16 @@
  * matches no entry and is not for the local stack is dropped.
  */
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <linux/in.h>
 #include <linux/ip.h>
-#include <linux/pkt_cls.h>
-#include <linux/tcp.h>
-#include <linux/udp.h>
 
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-#include "switch.h"
-
-#include "drops.h" /* after enum switch_drop */
+#include "common.h"
+#include "switch6.h"
 
 #define IP_MORE_FRAGMENTS 0x2000
 #define IP_FRAGMENT_OFFSET 0x1fff
 #define L4 (sizeof(struct ethhdr) + sizeof(struct iphdr)) /* offset of TCP or UDP: IPv4 options are not supported */
 #define ICMP_LENGTH 8
-#define LABEL_MIN 0x1000 /* lowest label */
 
 struct entries {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -51,18 +41,6 @@ struct {
 	__type(value, __u32);
 } own SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SWITCH_COUNTS);
-	__type(key, __u32);
-	__type(value, struct switch_count);
-} counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 65536);
-} events SEC(".maps");
-
 /* Headers that are parsed, after Ethernet's. */
 struct headers {
 	struct iphdr ip;
@@ -71,12 +49,6 @@ struct headers {
 	__be16 udp_length; /* the last field of the shortest header, UDP's */
 	__be16 udp_check;
 };
-
-static __always_inline int drop(__u32 cause)
-{
-	count_drop(cause);
-	return TC_ACT_SHOT;
-}
 
 /* The headers, pulled into linear data if needed; null if the packet is shorter. */
 static __always_inline struct headers *headers(struct __sk_buff *skb)
@@ -90,15 +62,6 @@ static __always_inline struct headers *headers(struct __sk_buff *skb)
 		return 0;
 	h = (void *)(long)skb->data + sizeof(struct ethhdr);
 	return (void *)(h + 1) <= (void *)(long)skb->data_end ? h : 0;
-}
-
-static __always_inline __u16 fold(__u64 sum)
-{
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffffffff) + (sum >> 32);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
 }
 
 /* Header validation before forwarding (RFC 1812 section 5.2.2), as in the stack. */
@@ -150,83 +113,6 @@ static __always_inline struct switch_entry *entry_of(const struct headers *h, st
 	return find(key);
 }
 
-/* Reports the packet to the daemon. If the ring buffer is full, it is only counted. */
-static __always_inline void report(struct __sk_buff *skb, __u32 kind, __u32 mtu)
-{
-	struct switch_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-	__u32 length = skb->len - sizeof(struct ethhdr);
-
-	if (!event)
-		return;
-	if (length > SWITCH_SNAP)
-		length = SWITCH_SNAP;
-	event->kind = kind;
-	event->mtu = mtu;
-	event->length = length;
-	event->pad = 0;
-	if (length == 0 || bpf_skb_load_bytes(skb, sizeof(struct ethhdr), event->data, length))
-		bpf_ringbuf_discard(event, 0);
-	else
-		bpf_ringbuf_submit(event, 0);
-}
-
-/* Length of the headers of each segment of a GSO packet, from the IP header, bytes. */
-static __always_inline __u32 segment_headers(struct __sk_buff *skb, __u8 protocol)
-{
-	__u8 offset = 0;
-
-	if (protocol == IPPROTO_UDP)
-		return sizeof(struct iphdr) + sizeof(struct udphdr);
-	bpf_skb_load_bytes(skb, L4 + 12, &offset, 1);
-	return sizeof(struct iphdr) + (offset >> 4) * 4;
-}
-
-struct size {
-	__u32 packets;
-	__u32 bytes;
-	__u32 largest; /* length of the packet, or of its segments, bytes */
-};
-
-static __always_inline struct size size_of(struct __sk_buff *skb, __u8 protocol)
-{
-	__u32 length = skb->len - sizeof(struct ethhdr), segment = skb->gso_size, headers;
-	struct size size = { 1, length, length };
-
-	if (!segment)
-		return size;
-	headers = segment_headers(skb, protocol);
-	if (length <= headers + segment)
-		return size;
-	size.packets = (length - headers + segment - 1) / segment;
-	size.bytes = length + (size.packets - 1) * headers;
-	size.largest = headers + segment;
-	return size;
-}
-
-static __always_inline void count(__u32 index, const struct size *size)
-{
-	struct switch_count *c = bpf_map_lookup_elem(&counts, &index);
-
-	if (c) {
-		c->packets += size->packets;
-		c->bytes += size->bytes;
-	}
-}
-
-/* Returns 0 if the packet fits the MTU of the port, else the verdict. */
-static __always_inline int refuse(struct __sk_buff *skb, __u32 interface, __u32 largest)
-{
-	__u32 mtu = 0; /* in: use the packet's own length */
-	int answer = bpf_check_mtu(skb, interface, &mtu, 0, 0);
-
-	if (answer < 0)
-		return drop(DROP_FAILED);
-	if (largest <= mtu)
-		return 0;
-	report(skb, EVENT_TOO_BIG, mtu);
-	return drop(DROP_TOO_BIG);
-}
-
 /* Difference between two pairs of addresses as a ones' complement sum (RFC 1624). */
 static __always_inline __u32 difference(const struct iphdr *ip, const struct switch_entry *entry)
 {
@@ -242,7 +128,6 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 {
 	__be16 old = place == PLACE_SOURCE ? h->source_port : h->destination_port;
 	int is_udp = h->ip.protocol == IPPROTO_UDP;
-	__u64 flags = is_udp ? BPF_F_MARK_MANGLED_0 : 0;
 	__u32 at = L4 + (is_udp ? 6 : 16), change = difference(&h->ip, entry);
 	__u64 sum = (__u16)~h->ip.check;
 
@@ -250,8 +135,7 @@ static __always_inline int rewrite(struct __sk_buff *skb, struct headers *h,
 		/* The checksum covers only the pseudo header until the packet is segmented. If the port does not compute
 		 * checksums, the kernel does not indicate that, and the helpers would treat it as complete. */
 		h->udp_check = fold((__u64)h->udp_check + change);
-	} else if (bpf_l4_csum_replace(skb, at, 0, change, BPF_F_PSEUDO_HDR | flags) ||
-		   (place != PLACE_BOTH && bpf_l4_csum_replace(skb, at, old, entry->port, 2 | flags))) {
+	} else if (update_checksum(skb, at, is_udp, change, place, old, entry->port)) {
 		return -1;
 	}
 	h = headers(skb);
@@ -286,7 +170,7 @@ static __always_inline int carry(struct __sk_buff *skb, struct headers *h, struc
 				 const struct switch_key *key)
 {
 	struct bpf_redir_neigh next = { .nh_family = 2 /* AF_INET */, .ipv4_nh = entry->next_hop };
-	struct size size = size_of(skb, h->ip.protocol);
+	struct size size = size_of(skb, sizeof(h->ip), h->ip.protocol);
 	int transit = key->from == FROM_WAN && entry->interface, verdict, stay;
 
 	if (!is_sound(&h->ip, skb->len))
@@ -348,31 +232,9 @@ static __always_inline int is_about_switched(struct __sk_buff *skb, const struct
 	return find(&key) != 0;
 }
 
-/* Whether a port can be a narrow label: its destination branch is not 0 and not the source branch, and it is not a port
- * of an agent. */
-static __always_inline int is_label(__be16 port)
+static __always_inline int has_label(const struct headers *h, __u32 nat)
 {
-	__u16 p = bpf_ntohs(port), to = p >> 12, from = p >> 8 & 15;
-
-	return to && to != from && (p & 0x0ff0);
-}
-
-/* Whether the ports together can be a wide label of either layout, with 5 or 6 bits below the branch: neither port is below
- * the lowest label, and the branches differ. With 6 bits that also holds of some pairs of ports of one branch. */
-static __always_inline int is_wide_label(const struct headers *h)
-{
-	__u16 from = bpf_ntohs(h->source_port), to = bpf_ntohs(h->destination_port);
-
-	return h->ip.protocol == IPPROTO_UDP && from >= LABEL_MIN && to >= LABEL_MIN &&
-	       from >> 5 != to >> 5;
-}
-
-/* Whether a packet has a path label. With NAT, low ports are NAT's, and the source port of a reply may look like a
- * label. */
-static __always_inline int is_labelled(const struct headers *h, __u32 nat)
-{
-	return is_label(h->destination_port) || is_wide_label(h) ||
-	       (is_label(h->source_port) && (!nat || bpf_ntohs(h->destination_port) >= LABEL_MIN));
+	return is_labelled(h->ip.protocol, h->source_port, h->destination_port, nat);
 }
 
 /* Whether a local socket matches the packet. */
@@ -408,7 +270,7 @@ static __always_inline int unmatched(struct __sk_buff *skb, const struct headers
 		return TC_ACT_SHOT; /* not counted as a drop: the daemon handles it */
 	}
 	/* a label without a path here: dropped, so that the stack does not send a reset */
-	if (has_ports(&h->ip) && is_labelled(h, *nat) && !has_socket(skb, h)) {
+	if (has_ports(&h->ip) && has_label(h, *nat) && !has_socket(skb, h)) {
 		int fragment = h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS);
 
 		return drop(fragment ? DROP_FRAGMENT : DROP_NO_ENTRY);
@@ -416,38 +278,50 @@ static __always_inline int unmatched(struct __sk_buff *skb, const struct headers
 	return TC_ACT_OK;
 }
 
-SEC("classifier")
-int switch_wan(struct __sk_buff *skb)
+static __always_inline int wan(struct __sk_buff *skb)
 {
 	struct switch_key key = { .from = FROM_WAN };
+	struct headers *h = headers(skb);
 	struct switch_entry *entry;
-	struct headers *h;
 
-	/* other protocols, and frames to other hosts, are left to the stack */
-	if (skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present || skb->pkt_type != PACKET_HOST)
-		return TC_ACT_OK;
-	h = headers(skb);
 	if (!h || h->ip.version != 4 || h->ip.ihl < 5)
 		return drop(DROP_MALFORMED);
 	entry = has_ports(&h->ip) ? entry_of(h, &key) : 0;
 	return entry ? carry(skb, h, entry, &key) : unmatched(skb, h);
 }
 
-SEC("classifier")
-int switch_agent(struct __sk_buff *skb)
+static __always_inline int agent(struct __sk_buff *skb)
 {
 	struct switch_key key = { .from = FROM_AGENT };
+	struct headers *h = headers(skb);
 	struct switch_entry *entry;
-	struct headers *h;
 
-	/* not sent by the local stack: forwarded, or switched already */
-	if (skb->ingress_ifindex || skb->protocol != bpf_htons(ETH_P_IP) || skb->vlan_present)
-		return TC_ACT_OK;
-	h = headers(skb);
 	if (!h || !has_ports(&h->ip))
 		return TC_ACT_OK;
 	entry = entry_of(h, &key);
 	return entry ? carry(skb, h, entry, &key) : TC_ACT_OK;
+}
+
+SEC("classifier")
+int switch_wan(struct __sk_buff *skb)
+{
+	/* other protocols, and frames to other hosts, are left to the stack */
+	if (skb->vlan_present || skb->pkt_type != PACKET_HOST)
+		return TC_ACT_OK;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return wan(skb);
+	return skb->protocol == bpf_htons(ETH_P_IPV6) ? wan6(skb) : TC_ACT_OK;
+}
+
+SEC("classifier")
+int switch_agent(struct __sk_buff *skb)
+{
+	/* not sent by the local stack: forwarded, or switched already */
+	if (skb->ingress_ifindex || skb->vlan_present)
+		return TC_ACT_OK;
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return agent(skb);
+	return skb->protocol == bpf_htons(ETH_P_IPV6) ? agent6(skb) : TC_ACT_OK;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

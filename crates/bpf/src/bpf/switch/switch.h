@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#define SWITCH_SNAP 640 /* bytes of a packet in an event; ICMP errors quote less */
+#define SWITCH_SNAP 1280 /* bytes of a packet in an event; ICMP errors are at most so long (RFC 4443 section 2.4) */
 #define SWITCH_COUNTS 65536 /* counters: twice the entries, for the old and the new set */
 
 enum switch_from { FROM_AGENT, FROM_WAN };
@@ -34,6 +34,28 @@ struct switch_entry {
 	__u32 count; /* index of its counters */
 };
 
+/* The same for IPv6. */
+struct switch_key6 {
+	__be32 source[4];
+	__be32 destination[4];
+	__be16 source_port;
+	__be16 destination_port;
+	__u8 from;
+	__u8 place;
+	__u16 pad;
+};
+
+struct switch_entry6 {
+	__be32 source[4];
+	__be32 destination[4];
+	__be16 port;
+	__u16 pad;
+	__u32 interface;
+	__be32 next_hop[4];
+	__u32 priority;
+	__u32 count;
+};
+
 struct switch_count {
 	__u64 packets; /* on the wire, after segmentation */
 	__u64 bytes; /* of IP packets */
@@ -42,10 +64,10 @@ struct switch_count {
 /* Why packets were dropped. */
 enum switch_drop {
 	DROP_NO_ENTRY, /* not local, or with a label that no entry matches */
-	DROP_FRAGMENT, /* of a packet that an entry matches */
+	DROP_FRAGMENT, /* of an IPv4 packet that an entry matches */
 	DROP_TOO_BIG, /* for the egress port */
 	DROP_MALFORMED, /* a header or its checksum is wrong */
-	DROP_TTL, /* exhausted */
+	DROP_TTL, /* or hop limit exhausted */
 	DROP_FAILED, /* a helper failed, such as for a port that is gone */
 	DROP_CAUSES,
 };
@@ -63,6 +85,8 @@ struct switch_event {
 
 _Static_assert(sizeof(struct switch_key) == 16, "switch_key");
 _Static_assert(sizeof(struct switch_entry) == 28, "switch_entry");
+_Static_assert(sizeof(struct switch_key6) == 40, "switch_key6");
+_Static_assert(sizeof(struct switch_entry6) == 64, "switch_entry6");
 _Static_assert(sizeof(struct switch_count) == 16, "switch_count");
 _Static_assert(sizeof(struct switch_event) == 16 + SWITCH_SNAP, "switch_event");
 
