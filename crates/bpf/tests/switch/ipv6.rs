@@ -36,9 +36,10 @@ fn reference(
 ) -> (Verdict, Vec<u8>, Drops) {
     let mut frame = frame.to_vec();
     let mut drops = Drops::default();
-    let verdict = match table.is_empty() {
-        true => Verdict::Pass,
-        false => decide(table, own, from, &mut frame, &mut drops),
+    let verdict = if table.is_empty() {
+        Verdict::Pass
+    } else {
+        decide(table, own, from, &mut frame, &mut drops)
     };
     (verdict, frame, drops)
 }

@@ -130,9 +130,9 @@ mod tests {
     }
 
     /// The error of the router that a packet from here to the next gateway was too big.
-    fn error(hosts: Hosts, protocol: u8, header: &[u8; 8]) -> Vec<u8> {
+    fn error(hosts: Hosts, protocol: u8, header: [u8; 8]) -> Vec<u8> {
         let Hosts { own, next, router, .. } = hosts;
-        let sent = packet(own, next, protocol, header);
+        let sent = packet(own, next, protocol, &header);
         let message = |head: [u8; 2]| [&head[..], &[0, 0, 0, 0, 5, 120], &sent].concat();
         let (icmp, mut message) = match own {
             IpAddr::V4(_) => (protocol::ICMP, message([3, 4])),
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn an_icmp_error_is_translated_for_the_agent() {
         for hosts in hosts() {
-            let padded = [&error(hosts, protocol::TCP, &narrow(0x2114))[..], &[0; 6]].concat();
+            let padded = [&error(hosts, protocol::TCP, narrow(0x2114))[..], &[0; 6]].concat();
             let answer = compose(Event::IcmpError { packet: &padded }, &returns()).unwrap();
             let answer = Packet::parse(&answer).unwrap();
             assert_eq!((answer.source(), answer.destination()), (hosts.router, hosts.own));
@@ -169,13 +169,13 @@ mod tests {
     fn an_icmp_error_about_a_wide_label_keeps_its_ports() {
         let header = [0x10, 0x41, 0x10, 0x84, 0, 8, 0, 0];
         for hosts in hosts() {
-            let answer = error(hosts, protocol::UDP, &header);
+            let answer = error(hosts, protocol::UDP, header);
             let answer = compose(Event::IcmpError { packet: &answer }, &returns()).unwrap();
             let answer = Packet::parse(&answer).unwrap();
             let quoted = Packet::parse(&answer.payload()[8..]).unwrap();
             assert_eq!((quoted.source(), quoted.destination()), (hosts.own, hosts.far));
             assert_eq!(quoted.payload(), header);
-            let tcp = error(hosts, protocol::TCP, &header);
+            let tcp = error(hosts, protocol::TCP, header);
             assert_eq!(compose(Event::IcmpError { packet: &tcp }, &returns()), None);
         }
     }
@@ -184,8 +184,8 @@ mod tests {
     fn foreign_and_damaged_icmp_errors_are_ignored() {
         for hosts in hosts() {
             let answer = |packet: &[u8]| compose(Event::IcmpError { packet }, &returns());
-            assert_eq!(answer(&error(hosts, protocol::TCP, &narrow(0x2124))), None);
-            let mut damaged = error(hosts, protocol::TCP, &narrow(0x2114));
+            assert_eq!(answer(&error(hosts, protocol::TCP, narrow(0x2124))), None);
+            let mut damaged = error(hosts, protocol::TCP, narrow(0x2114));
             assert!(answer(&damaged).is_some());
             assert_eq!(answer(&damaged[..damaged.len() - 2]), None, "cut short");
             let last = damaged.len() - 1;
