@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Any, Literal
 
-from hawser.overlay.config.entry import Entry
+from hawser.overlay.config.entry import Address, Entry
 from hawser.overlay.lab.address import Addresses
 from hawser.overlay.lab.resolved import resolved
 from hawser.overlay.sdwan.fabric import Fabric
@@ -59,8 +58,8 @@ def file(
 class Packet:
     """What a switch sees of a packet."""
 
-    source: IPv4Address
-    destination: IPv4Address
+    source: Address
+    destination: Address
     source_port: int
     destination_port: int
 
@@ -78,9 +77,7 @@ class Network:
             for name, entries in flow_entries(lab.fabric).items()
         }
         self._owner = {
-            each.ip: port
-            for port, access in self.addresses.wan.items()
-            for each in access.addresses
+            each.ip: port for port in self.addresses.wan for each in self.addresses.every(port)
         }
 
     def send(self, gateway: str, packet: Packet) -> tuple[list[str], Packet]:

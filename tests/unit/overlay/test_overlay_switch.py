@@ -26,6 +26,8 @@ from hawser.spec.workflow import Scenario
 EPHEMERAL = range(1024, 4096)
 """Ports that the kernel of a gateway with a switch chooses (see `overlay.sysctl`)."""
 
+ENDS = ("source", "destination")
+
 FIVE = dict.fromkeys(range(1, 6), "ab")
 
 EXAMPLE = ["b1.a>b3.a>b3.a>b2.a", "b1.b>b4.a>b4.b>b2.a", "b1.a>b5.a>b5.a>b2.b", "b1.b>b2.b"]
@@ -263,7 +265,7 @@ def follow(
 
 @st.composite
 def plans(draw: st.DrawFn) -> dict[str, Any]:
-    """Branches with one to three ports and random path groups between some of them.
+    """Branches with one to three ports and random path groups between some, of IPv4 or IPv6.
 
     With quic there may be more branches, and any number of paths.
     """
@@ -282,6 +284,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
             found.append([draw(routes(wan, one, other)) for _ in range(number)])
     document = file(wan, found, switch="bpf", transport=transport)
     document["overlay"]["label_bits"] = bits
+    document["overlay"]["family"] = draw(st.sampled_from([4, 6]))
     return document
 
 
@@ -393,6 +396,40 @@ def test_quic_takes_more_branches_and_groups_than_mptcp(bits: int, last: int, gr
     for group, member in ((0, 1), (groups - 1, 16)):
         passed, _ = follow(net, found, "b0", f"b{last}", group, member)
         assert passed[1:3] == [f"gw{member}.a", f"gw{member}.b"]
+
+
+@pytest.mark.parametrize("transport", ["mptcp", "quic"])
+def test_with_family_6_entries_and_ports_have_ipv6_addresses(transport: str) -> None:
+    document = file(FIVE, [EXAMPLE], transport=transport, family=6)
+    configs: Any = [emitted(daemon) for daemon in network(scenario(document)).daemons]
+    for config in configs:
+        (first, *_) = config["switch"]["ports"]
+        assert first["address"].startswith("198.18.0.")
+        prefix = first["next_hop6"].removesuffix("1")
+        assert (first["address6"], prefix[:5]) == (f"{prefix}2", "fd01:")
+        for entry in config["switch"]["entries"]:
+            ends = (entry[part][end] for part in ("match", "write") for end in ENDS)
+            assert all(address.startswith("fd01:") for address in ends), entry
+    four: Any = emitted(network(scenario(file(FIVE, [EXAMPLE]))).daemons[0])
+    assert not {"address6", "next_hop6"} & four["switch"]["ports"][0].keys()
+
+
+def test_an_entry_is_of_one_version() -> None:
+    config: Any = emitted(network(scenario(file(FIVE, [EXAMPLE]))).daemons[0])
+    entry = config["switch"]["entries"][0]
+    assert Entry.model_validate(entry)
+    for part, end in product(("match", "write"), ENDS):
+        mixed = {**entry, part: {**entry[part], end: "fd01::2"}}
+        with pytest.raises(ValueError, match="like the source"):
+            Entry.model_validate(mixed)
+
+
+def test_openflow_is_refused_with_family_6() -> None:
+    (wrong,) = mistakes(json.dumps(file(FIVE, [EXAMPLE], switch="openflow", family=6)))
+    assert "found 6 with switch openflow, whose flows match addresses of IPv4" in wrong
+    for transport in ("mptcp", "quic"):
+        fine = file(FIVE, [EXAMPLE], switch="bpf", family=6, transport=transport)
+        assert mistakes(json.dumps(fine)) == []
 
 
 def test_what_labels_have_no_room_for_is_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from hawser.overlay.config.base import Part
 
 Port16 = Annotated[int, Field(ge=1, le=0xFFFF)]
+Address = IPv4Address | IPv6Address
 
 
 class EntryMatch(Part):
@@ -21,8 +22,8 @@ class EntryMatch(Part):
 
     from_: Annotated[Literal["agent", "wan"], Field(alias="from")]
     """Whether packets come from the gateway's own stack or arrive at a WAN port."""
-    source: IPv4Address
-    destination: IPv4Address
+    source: Address
+    destination: Address
     source_port: Port16 | None = None
     destination_port: Port16 | None = None
 
@@ -41,8 +42,8 @@ class EntryMatch(Part):
 class EntryWrite(Part):
     """The new addresses and port of an entry's packets."""
 
-    source: IPv4Address
-    destination: IPv4Address
+    source: Address
+    destination: Address
     port: Port16 | None = None
     """New value of the matched port; None for wide labels, which stay the same."""
 
@@ -56,7 +57,7 @@ class EntryOutput(Part):
 
 
 class Entry(Part):
-    """One flow entry: exact match, address swap, output."""
+    """One flow entry: exact match, address swap, output. Its addresses are of one version of IP."""
 
     name: str
     """Path, direction and place: `b1>b2 g4 m1 forward source`."""
@@ -64,6 +65,15 @@ class Entry(Part):
     write: EntryWrite
     output: EntryOutput | Literal["agent"]
     """`agent`: to this gateway's own stack."""
+
+    @model_validator(mode="after")
+    def _one_version(self) -> Self:
+        version = self.match.source.version
+        others = (self.match.destination, self.write.source, self.write.destination)
+        for other in others:
+            if other.version != version:
+                raise ValueError(f"found {other}, expected an IPv{version} address like the source")
+        return self
 
     @model_validator(mode="after")
     def _writes_what_it_matches(self) -> Self:

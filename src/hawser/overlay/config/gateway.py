@@ -178,7 +178,11 @@ class SwitchPort(Part):
     interface: str
     address: IPv4Address
     next_hop: IPv4Address
-    """Next hop of packets that leave by this port."""
+    """Next hop of packets of IPv4 that leave by this port."""
+    address6: Annotated[IPv6Address | None, OMIT_NONE] = None
+    """IPv6 address; None if entries of IPv6 do not use the port."""
+    next_hop6: Annotated[IPv6Address | None, OMIT_NONE] = None
+    """Next hop of packets of IPv6; given with `address6`."""
     type: Literal["internet", "leased"]
 
 

@@ -95,7 +95,7 @@ class OpenFlowSwitch(Part):
         """Give the place of a port by its name, from 0."""
         return next(place for place, each in enumerate(self.ports) if each.name == port)
 
-    def holder(self, address: IPv4Address) -> int:
+    def holder(self, address: IPv4Address | IPv6Address) -> int:
         """Give the place of the port that has this address, from 0."""
         return next(place for place, port in enumerate(self.ports) if address in port.addresses)
 

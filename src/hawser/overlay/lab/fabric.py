@@ -56,6 +56,7 @@ def _port(port: Port, internet: Internet, addresses: Addresses) -> WanPort:
         second=None if access.listen == access.port else access.listen.ip,
         address6=access.ends6 and access.ends6[1].ip,
         next_hop=access.next_hop,
+        next_hop6=access.ends6 and access.ends6[0].ip,
         type=described.type,
         behind_nat=described.nat is not None,
         limited=described.rate is not None,

@@ -23,9 +23,11 @@ class WanPort(Model):
     second: IPv4Address | None = None
     """Second address, which accepts MPTCP connections; None: `address` does."""
     address6: IPv6Address | None = None
-    """IPv6 address that tunnels use in the place of both; not with a switch."""
+    """IPv6 address that tunnels use in the place of both."""
     next_hop: IPv4Address
     """Next-hop router of packets that leave by this port."""
+    next_hop6: IPv6Address | None = None
+    """Next-hop router of IPv6 packets; given with `address6`."""
     type: PortType = PortType.INTERNET
     behind_nat: bool = False
     """Whether others do not reach its address."""

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Literal
 
-from hawser.overlay.config.entry import Entry, EntryMatch, EntryOutput, EntryWrite
+from hawser.overlay.config.entry import Address, Entry, EntryMatch, EntryOutput, EntryWrite
 from hawser.overlay.config.gateway import Switch, SwitchPort
 from hawser.overlay.sdwan.branch import Branch
 from hawser.overlay.sdwan.fabric import Fabric
@@ -59,6 +58,8 @@ def _ports(branch: Branch) -> tuple[SwitchPort, ...]:
             interface=port.interface,
             address=port.address,
             next_hop=port.next_hop,
+            address6=port.address6,
+            next_hop6=port.next_hop6,
             type=port.type.value,
         )
         for name, port in branch.ports.items()
@@ -70,7 +71,7 @@ class _Leg:
     """One direction of one member path."""
 
     name: str
-    agents: tuple[IPv4Address, IPv4Address]
+    agents: tuple[Address, Address]
     """Source and destination address of its packets at the agents."""
     ways: tuple[Hop, ...]
     """WAN hops in this direction."""
@@ -107,9 +108,6 @@ class _Writer:
         bits = self._fabric.settings.label_bits
         ports = wide_label(destination, source, member, group.number, bits=bits)
         one, other = path.agents
-        # With a switch ports have no IPv6 addresses.
-        assert isinstance(one, IPv4Address)  # noqa: S101
-        assert isinstance(other, IPv4Address)  # noqa: S101
         for direction, hops in ways:
             wide = ports if direction == "forward" else ports[::-1]
             yield _Leg(
@@ -140,7 +138,7 @@ class _Writer:
         self,
         leg: _Leg,
         origin: Literal["agent", "wan"],
-        ends: tuple[IPv4Address, IPv4Address],
+        ends: tuple[Address, Address],
         label: int | tuple[int, int],
     ) -> EntryMatch:
         values = {"from": origin, "source": ends[0], "destination": ends[1]}
@@ -174,7 +172,7 @@ class _Writer:
             output="agent",
         )
 
-    def _ends(self, hop: Hop) -> tuple[IPv4Address, IPv4Address]:
+    def _ends(self, hop: Hop) -> tuple[Address, Address]:
         """Give the addresses that packets have on a WAN hop: the ports' own, never a second one."""
         out, into = map(self._fabric.port, hop)
-        return out.address, into.address
+        return out.agent, into.agent

@@ -41,14 +41,16 @@ def _tunnels(scenario: Scenario, overlay: Overlay) -> Iterator[Issue]:
     """Check that nothing is between the tunnels' ends that knows IPv4 only."""
     topology, internet = scenario.topology, scenario.topology.internet
     loc: Loc = ("overlay", "family")
+    if switch_kind(topology, overlay) is SwitchKind.OPENFLOW:
+        message = "found 6 with switch openflow, whose flows match addresses of IPv4"
+        yield Issue(loc, f"{message}, expected switch bpf, or family 4")
     others = {
-        "a switch": switch_kind(topology, overlay) is not SwitchKind.NONE,
         "a controller": scenario.controller is not None,
         "bottlenecks of the internet": internet is not None and bool(internet.bottlenecks),
     }
     for what, present in others.items():
         if present:
-            yield Issue(loc, f"found 6 with {what}, expected 4: IPv6 needs direct paths")
+            yield Issue(loc, f"found 6 with {what}, expected 4: not supported for IPv6")
     for port in internet.ports if internet else ():
         if internet and internet.mtu_of(port) < LEAST_LINK_MTU_IPV6:
             message = f"found 6 at {port} with an MTU of {internet.mtu_of(port)}"
