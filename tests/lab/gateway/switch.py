@@ -8,11 +8,13 @@
   | wb            198.18.n2.2/24 |--------------| inb  198.18.n2.1/24 |
   +------------------------------+              +---------------------+
 
-A path is written with the ports it leaves by and arrives at: `1a>3a>3a>2a`.
+With IPv6, ports have 2001:db8:nk::2/64 besides, and the router ::1, where k is 1 or 2. A path is
+written with the ports it leaves by and arrives at: `1a>3a>3a>2a`.
 """
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -20,7 +22,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lab.gateway.pair import Gateway, Lab
 from lab.namespace import run
@@ -39,14 +41,19 @@ WORKED_EXAMPLE = {
 Paths = Mapping[int, tuple[str, str, str]]
 
 
-def address(port: str) -> str:
-    """IPv4 address of a port such as `3a`."""
-    return f"198.18.{port[0]}{'ab'.index(port[1]) + 1}.2"
+Family = Literal[4, 6]
+"""Version of IP of the tunnels' packets."""
 
 
-def next_hop(port: str) -> str:
+def address(port: str, family: Family = 4) -> str:
+    """Address of a port such as `3a`."""
+    network = f"{port[0]}{'ab'.index(port[1]) + 1}"
+    return f"198.18.{network}.2" if family == 4 else f"2001:db8:{network}::2"
+
+
+def next_hop(port: str, family: Family = 4) -> str:
     """Router of a port."""
-    return address(port)[:-1] + "1"
+    return address(port, family)[:-1] + "1"
 
 
 def switched(lab: Lab, branches: Sequence[int] = BRANCHES) -> Lab:
@@ -71,6 +78,21 @@ def switched(lab: Lab, branches: Sequence[int] = BRANCHES) -> Lab:
     return lab
 
 
+def add_ipv6(lab: Lab) -> None:
+    """Give all ports IPv6 addresses besides, and routes by their source."""
+    lab.at(0, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+    for number, letter in itertools.product(lab.wans, "ab"):
+        port, name, wan = f"{number}{letter}", f"{lab.prefix}-{number}", f"w{letter}"
+        own, router = address(port, 6), next_hop(port, 6)
+        for place, end, host in ((name, wan, own), (f"{lab.prefix}-0", f"i{port}", router)):
+            run("ip", "-n", place, "addr", "add", f"{host}/64", "dev", end, "nodad")
+        table = str(100 + "ab".index(letter))
+        via = ("default", "via", router, "dev", wan)
+        run("ip", "-6", "-n", name, "route", "add", *via, "table", table)
+        run("ip", "-6", "-n", name, "rule", "add", "from", own, "table", table)
+        run("ip", "-6", "-n", name, "route", "add", *via, "metric", table)
+
+
 def endpoints(lab: Lab, source: int, destination: int) -> None:
     """Let the kernel make a subflow between each pair of ports of two branches."""
     for number, flags in ((source, ("subflow", "fullmesh")), (destination, ("signal",))):
@@ -83,8 +105,12 @@ def _entry(name: str, match: dict[str, Any], write: dict[str, Any], output: obje
     return {"name": name, "match": match, "write": write, "output": output}
 
 
-def entries(group: int, paths: Paths) -> dict[int, list[dict[str, Any]]]:
+def entries(group: int, paths: Paths, family: Family = 4) -> dict[int, list[dict[str, Any]]]:
     """The entries of each branch for member paths of one group, in both directions."""
+
+    def ends_of(source: str, destination: str) -> dict[str, Any]:
+        return {"source": address(source, family), "destination": address(destination, family)}
+
     found: dict[int, list[dict[str, Any]]] = {n: [] for n in BRANCHES}
     for member, (x, y, path) in paths.items():
         ports = path.split(">")
@@ -108,15 +134,20 @@ def entries(group: int, paths: Paths) -> dict[int, list[dict[str, Any]]]:
             for owner, (origin, a, b, port), (c, d, new, output) in zip(
                 owners, steps, results, strict=True
             ):
-                match = {"from": origin, "source": address(a), "destination": address(b)}
-                write = {"source": address(c), "destination": address(d), "port": new}
+                match = {"from": origin, **ends_of(a, b)}
+                write = {**ends_of(c, d), "port": new}
                 name = f"b{source}>b{destination} g{group} m{member} {direction} at b{owner}"
                 found[owner].append(_entry(name, match | {what: port}, write, output))
     return found
 
 
-def switch(number: int, found: list[dict[str, Any]]) -> dict[str, Any]:
+def switch(number: int, found: list[dict[str, Any]], family: Family = 4) -> dict[str, Any]:
     """The `switch` section of a branch."""
+
+    def ipv6(port: str) -> dict[str, str]:
+        given = {"address6": address(port, 6), "next_hop6": next_hop(port, 6)}
+        return given if family == 6 else {}
+
     ports = [
         {
             "name": f"{number}{letter}",
@@ -124,24 +155,27 @@ def switch(number: int, found: list[dict[str, Any]]) -> dict[str, Any]:
             "address": address(f"{number}{letter}"),
             "next_hop": next_hop(f"{number}{letter}"),
             "type": "internet",
+            **ipv6(f"{number}{letter}"),
         }
         for letter in "ab"
     ]
     return {"kind": "bpf", "ports": ports, "entries": found}
 
 
-def gateways(lab: Lab, group: int, paths: Paths) -> dict[int, Gateway]:
+def gateways(lab: Lab, group: int, paths: Paths, family: Family = 4) -> dict[int, Gateway]:
     """Gateways of all branches, not started: 1 and 2 are peers, the others only transit."""
-    found = entries(group, paths)
+    found = entries(group, paths, family)
     made = {}
     for number in lab.wans:
         other = {1: 2, 2: 1}.get(number, 1)
-        gateway = lab.gateway(number, other, switch=switch(number, found[number]))
+        gateway = lab.gateway(number, other, switch=switch(number, found[number], family))
         if number > 2:
             gateway.config["peers"] = []
         else:
             pairs = [(x, y) if number == 1 else (y, x) for x, y, _ in paths.values()]
-            members = [{"local": address(a), "remote": address(b)} for a, b in pairs]
+            members = [
+                {"local": address(a, family), "remote": address(b, family)} for a, b in pairs
+            ]
             gateway.config["peers"][0]["groups"] = [{"id": group, "paths": members}]
         made[number] = gateway
     return made
@@ -169,10 +203,12 @@ def worked_example(lab: Lab) -> dict[int, Gateway]:
     return made
 
 
-def transit_example(lab: Lab) -> dict[int, Gateway]:
+def transit_example(lab: Lab, family: Family = 4) -> dict[int, Gateway]:
     """One path through branch 3, running."""
     switched(lab, (1, 2, 3))
-    made = gateways(lab, 4, VIA_3)
+    if family == 6:
+        add_ipv6(lab)
+    made = gateways(lab, 4, VIA_3, family)
     start(made, 1)
     return made
 
@@ -211,9 +247,9 @@ def sniff(lab: Lab, number: int, interface: str, expression: str) -> Capture:
     return Capture(process, file)
 
 
-def seen(capture: Capture, packets: int = 0) -> list[list[str]]:
+def seen(capture: Capture, packets: int = 0, family: Family = 4) -> list[list[str]]:
     """End it when at least so many packets are there, and nothing more comes. Of each packet, as
-    tshark reads it: addresses, ports, whether checksums are good (1), time to live.
+    tshark reads it: addresses, ports, whether checksums are good (1), time to live or hop limit.
     """
     until(lambda: capture.packets() >= packets, f"{packets} packets are captured")
     size = -1
@@ -223,7 +259,8 @@ def seen(capture: Capture, packets: int = 0) -> list[list[str]]:
     capture.process.communicate(timeout=PATIENCE)
     ports = ("tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport")
     sums = ("ip.checksum.status", "tcp.checksum.status", "udp.checksum.status")
-    fields = ("ip.src", "ip.dst", *ports, *sums, "ip.ttl")
+    ip, ttl = ("ip", "ip.ttl") if family == 4 else ("ipv6", "ipv6.hlim")
+    fields = (f"{ip}.src", f"{ip}.dst", *ports, *sums, ttl)
     options = [option for name in fields for option in ("-e", name)]
     checks = ("ip.check_checksum:TRUE", "tcp.check_checksum:TRUE", "udp.check_checksum:TRUE")
     checking = [option for name in checks for option in ("-o", name)]

@@ -22,6 +22,8 @@ import pytest
 
 from lab.gateway.pair import Gateway, Lab
 from lab.gateway.switch import (
+    Family,
+    add_ipv6,
     address,
     counters,
     gateways,
@@ -56,6 +58,12 @@ def example(lab: Lab) -> dict[int, Gateway]:
 @pytest.fixture
 def transit(lab: Lab) -> dict[int, Gateway]:
     return transit_example(lab)
+
+
+@pytest.fixture
+def transit6(lab: Lab) -> dict[int, Gateway]:
+    """The same over IPv6."""
+    return transit_example(lab, 6)
 
 
 def no_drops(gateway: Gateway) -> bool:
@@ -103,6 +111,46 @@ def test_labels_and_checksums_on_the_wire(lab: Lab, example: dict[int, Gateway])
         assert row[6:8] == ["1", "1"], f"a checksum is wrong: {row}"
     hops = {row[0]: int(row[9]) for row in rows if row[3] == label}
     assert hops[one] - hops[three] == 1, "transit decrements the TTL"
+
+
+def test_ipv6_has_labels_and_good_checksums_on_the_wire(
+    lab: Lab, transit6: dict[int, Gateway]
+) -> None:
+    if not shutil.which("tshark"):
+        pytest.skip("tshark is not installed (Debian package tshark)")
+    for number in (1, 2):  # else the last sender's checksums are never computed on a veth
+        lab.at(number, "ethtool", "-K", "wa", "tx", "off")
+    captures = [sniff(lab, 3, wan, "ip6 and tcp") for wan in ("wa", "wb")]
+    lab.transfer("2M")
+    rows = [row for capture in captures for row in seen(capture, family=6)]
+    one, two, three, four = (address(port, 6) for port in ("1a", "2a", "3a", "3b"))
+    label = str(0x2114)
+    ways = {(row[0], row[1], row[2 if row[3] != label else 3] == label) for row in rows}
+    assert ways == {
+        (one, three, True),
+        (four, two, True),
+        (two, four, True),
+        (three, one, True),
+    }
+    assert {row[7] for row in rows} == {"1"}, "TCP checksums are good"
+    hops = {row[0]: int(row[9]) for row in rows if row[3] == label}
+    assert hops[one] - hops[four] == 1, "transit decrements the hop limit"
+    assert all(no_drops(gateway) for gateway in transit6.values())
+
+
+def test_ipv6_that_matches_nothing_goes_nowhere(lab: Lab, transit6: dict[int, Gateway]) -> None:
+    """A gateway that forwards for its LAN is no open relay, and answers at its own addresses."""
+    gateway, target = transit6[3], address("3a", 6)
+    lab.at(3, "sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
+    run("ip", "-6", "-n", f"{lab.prefix}-0", "route", "add", "2001:db8:ff::9", "via", target)
+    before = counters(gateway)[1]["no_entry"]
+    lab.at(0, "ping", "-c5", "-i0.02", "-W1", "2001:db8:ff::9", check=False)
+    until(lambda: counters(gateway)[1]["no_entry"] == before + 5, "five echo requests are dropped")
+    text = lab.at(3, "ip", "-6", "-o", "addr", "show", "dev", "wa", "scope", "link")
+    link_local = text.split()[3].partition("/")[0]
+    for own in (target, f"{link_local}%i3a"):
+        lab.at(0, "ip", "neigh", "flush", "dev", "i3a")  # resolved anew
+        assert " 0% packet loss" in lab.at(0, "ping", "-c3", "-i0.02", "-W1", own)
 
 
 def stream(lab: Lab, count: int | None = None) -> Datagrams:
@@ -258,21 +306,20 @@ def test_what_matches_nothing_goes_nowhere(lab: Lab, transit: dict[int, Gateway]
     until(lambda: " 0% packet loss" in lab.at(1, *through, check=False), "the path carries")
 
 
-def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(
-    lab: Lab, transit: dict[int, Gateway]
-) -> None:
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_smaller_mtu_in_the_internet_is_learnt_through_transit(lab: Lab, family: Family) -> None:
     """The router's ICMP goes to branch 3, whose packet it was, and from there to branch 1."""
+    made = transit_example(lab, family)
     run("ip", "-n", f"{lab.prefix}-0", "link", "set", "i2a", "mtu", "1280")
     send_bytes(lab, 4 << 20)
-    assert no_drops(transit[3])
+    assert no_drops(made[3])
 
 
+@pytest.mark.parametrize("family", [4, 6])
 @pytest.mark.parametrize("number", [3, 1])
-def test_a_smaller_mtu_of_a_port_is_told(
-    lab: Lab, transit: dict[int, Gateway], number: int
-) -> None:
+def test_a_smaller_mtu_of_a_port_is_told(lab: Lab, number: int, family: Family) -> None:
     """Of the port that transit leaves by, and of the one that the agent's packets leave by."""
-    gateway = transit[number]
+    gateway = transit_example(lab, family)[number]
     wan = {3: "wb", 1: "wa"}[number]
     run("ip", "-n", gateway.namespace, "link", "set", wan, "mtu", "1280")
     send_bytes(lab, 4 << 20)
@@ -280,10 +327,13 @@ def test_a_smaller_mtu_of_a_port_is_told(
         assert counters(gateway)[1]["too_big"] > 0
 
 
-def test_the_agents_port_may_be_another_than_the_paths(lab: Lab) -> None:
+@pytest.mark.parametrize("family", [4, 6])
+def test_the_agents_port_may_be_another_than_the_paths(lab: Lab, family: Family) -> None:
     """The agent's packets have port a's MTU; the path leaves by port b, whose is smaller."""
     switched(lab, (1, 2, 3))
-    made = gateways(lab, 4, {1: ("1a", "2a", "1b>3a>3b>2b")})
+    if family == 6:
+        add_ipv6(lab)
+    made = gateways(lab, 4, {1: ("1a", "2a", "1b>3a>3b>2b")}, family)
     run("ip", "-n", made[1].namespace, "link", "set", "wb", "mtu", "1280")
     start(made, 1)
     send_bytes(lab, 4 << 20)
