@@ -50,6 +50,8 @@ FIVE_BITS = (
     "overlay.path_groups={one: {id: 31, paths: [b1.a>b2.a, b1.b>b3.b>b3.a>b2.b]}}",
 )
 """The same with numbers that only fit labels with 5 low bits."""
+IPV6 = ("overlay.family=6", "topology.internet.bottlenecks={}")
+"""Tunnels over IPv6, which bottlenecks of the internet cannot carry."""
 
 _AT_ONCE = 4_000_000
 

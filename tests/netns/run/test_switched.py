@@ -20,6 +20,7 @@ from lab.plans import switched
 from lab.plans.switched import (
     FIVE_BITS,
     GONE,
+    IPV6,
     QUIC,
     change,
     counters,
@@ -59,7 +60,9 @@ def used(lab: LocalLab, gateway: str) -> list[str]:
     return [name for name, packets in entries.items() if packets and name.startswith("b1>b2 ")]
 
 
-def test_subflows_go_as_the_table_says(lab: LocalLab) -> None:
+@pytest.mark.parametrize("changed", [(), IPV6], ids=["ipv4", "ipv6"])
+def test_subflows_go_as_the_table_says(deploy: Deploy, changed: tuple[str, ...]) -> None:
+    lab = deploy(plan(*changed))
     assert ping(lab.nodes["h1"], str(lab.plan.addresses["h2"])) == 3
     accesses = [(("gw1", "a"),), (("gw1", "b"),)]
     before = [port_packets(lab, "tx", *access) for access in accesses]
@@ -154,13 +157,14 @@ def test_a_transfer_survives_a_transit_gateway_that_is_killed(deploy: Deploy, sw
 
 
 @pytest.mark.parametrize(
-    ("switch", "numbers"), [("bpf", QUIC), ("openflow", QUIC), ("bpf", FIVE_BITS)]
+    ("switch", "changed"),
+    [("bpf", QUIC), ("openflow", QUIC), ("bpf", FIVE_BITS), ("bpf", (*QUIC, *IPV6))],
 )
 def test_quic_goes_over_transit_gateways(
-    deploy: Deploy, switch: str, numbers: tuple[str, ...]
+    deploy: Deploy, switch: str, changed: tuple[str, ...]
 ) -> None:
     """One connection uses both paths, and only the direct one while the other is cut."""
-    lab = deploy(plan(f"overlay.switch={switch}", *numbers))
+    lab = deploy(plan(f"overlay.switch={switch}", *changed))
     until(lambda: paths_up(lab) == 2)
 
     def forward() -> int:

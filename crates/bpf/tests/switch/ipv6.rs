@@ -240,7 +240,7 @@ fn programs_do_what_the_reference_does() {
     let switch = RefCell::new(switch);
     let mut runner = TestRunner::new(ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(400)
+        ..ProptestConfig::with_cases(1000)
     });
     let cases = (
         proptest::collection::vec(flow(address(), NEXT_HOP.into()), 0..60),
