@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compare this build of hawserd with another one ($HAWSERD_BEFORE): tunnels and chains."""
+"""Compare this build of hawserd with another one ($HAWSERD_BEFORE): tunnels, chains, the switch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import partial
 from itertools import product
 
 import chain
+import switch
 import tunnel
 from harness.bench import Bench, Measure, Metric, Peer
 from harness.cli import Effort, main
@@ -17,6 +18,7 @@ from harness.obtain import UnavailableError, hawserd
 from harness.result import Check, at_least
 from harness.samples import Samples
 from peers.chain import hawser as functions
+from peers.forward import hawser as forwarder
 from peers.hawser import Transport, gateways
 
 _LEAST = 0.95
@@ -31,6 +33,7 @@ _METRICS = (
         for size, lengths in _LENGTHS.items()
         for n in lengths
     ),
+    *(each for each in switch.METRICS if each.name in ("packets", "goodput")),
 )
 
 
@@ -42,6 +45,10 @@ def _chain(program: str, _effort: Effort) -> Mapping[str, Measure]:
     return chain.rate_cases(partial(chain.built, partial(functions, program)), _LENGTHS)
 
 
+def _switch(program: str, effort: Effort) -> Mapping[str, Measure]:
+    return switch.cases(forwarder(program, 0), effort)
+
+
 _SUBJECTS: Mapping[str, Callable[[str, Effort], Mapping[str, Measure]]] = {
     "mptcp": partial(_tunnel, "mptcp"),
     "mptcp tls": partial(_tunnel, "mptcp+tls"),
@@ -49,6 +56,7 @@ _SUBJECTS: Mapping[str, Callable[[str, Effort], Mapping[str, Measure]]] = {
     "quic lane": tunnel.lane_cases,
     "ipip": partial(_tunnel, "ipip"),
     "chain": _chain,
+    "switch": _switch,
 }
 
 

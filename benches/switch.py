@@ -42,7 +42,7 @@ entries, or {table} more. For one more sample that table is replaced by others t
 after the other, while packets are sent. Open vSwitch: the same two entries on the userspace
 datapath."""
 
-_METRICS = (
+METRICS = (
     Metric("packets", "Mpps", "60-byte frames"),
     Metric("loss", "%", "of them lost"),
     Metric("goodput", "Gbit/s", "TCP, 1 stream"),
@@ -129,7 +129,8 @@ def _tcp(forward: Forward, effort: Effort) -> Mapping[str, float]:
         return {"goodput": iperf_goodput(way.client.start(client).wait(effort.seconds + 20))}
 
 
-def _cases(forward: Forward, effort: Effort) -> dict[str, Measure]:
+def cases(forward: Forward, effort: Effort) -> dict[str, Measure]:
+    """What is measured of each forwarder."""
     return {
         "packets": partial(_packets, forward, effort),
         "TCP": partial(_tcp, forward, effort),
@@ -137,21 +138,21 @@ def _cases(forward: Forward, effort: Effort) -> dict[str, Measure]:
 
 
 def _kernel(effort: Effort) -> Peer:
-    return Peer(_KERNEL, cases=_cases(kernel, effort))
+    return Peer(_KERNEL, cases=cases(kernel, effort))
 
 
 def _hawser(name: str, others: int, effort: Effort) -> Peer:
     program = hawserd()
     forward = hawser(program.path, others)
-    cases = _cases(forward, effort)
+    measures = cases(forward, effort)
     if others:
-        cases["replacement"] = partial(_replaced, forward, effort)
-    return Peer(name, program.version, cases)
+        measures["replacement"] = partial(_replaced, forward, effort)
+    return Peer(name, program.version, measures)
 
 
 def _open_vswitch(effort: Effort) -> Peer:
     program = from_system("ovs-vswitchd", "openvswitch-switch")
-    return Peer(_OVS, program.version, _cases(open_vswitch, effort))
+    return Peer(_OVS, program.version, cases(open_vswitch, effort))
 
 
 _PEERS: Mapping[str, Callable[[Effort], Peer]] = {
@@ -189,7 +190,7 @@ def _bench(effort: Effort, peers: Sequence[Peer]) -> Bench:
         name="switch",
         title="Forwarding in transit",
         about=_ABOUT.format(seconds=effort.seconds, table=_TABLE),
-        metrics=_METRICS,
+        metrics=METRICS,
         peers=peers,
         checks=_checks,
         figures=_figures,
