@@ -1,7 +1,7 @@
 """Long texts of a resolved workflow, such as models and traces: each in a file of its own, once.
 
 Every variant of a workflow has its models and traces whole. In place of a long string the JSON has
-`texts/HASH`, which is a file of the bundle; HASH is the SHA-256 of its content.
+`texts/` and the SHA-256 of its content, which is a file of the bundle.
 """
 
 from __future__ import annotations
