@@ -3,6 +3,7 @@
 
 mod api;
 mod classifier;
+mod crypto;
 mod document;
 mod error;
 mod fields;

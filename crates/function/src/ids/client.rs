@@ -12,7 +12,6 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use rustls::{
     ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
     version::TLS13,
 };
@@ -30,6 +29,7 @@ use super::{
     clock::now_us,
     document::{Firewall, Tls},
 };
+use crate::crypto;
 
 /// Orders that wait at most.
 const QUEUE: usize = 8192;
@@ -211,8 +211,7 @@ pub(crate) fn trust(tls: &Tls) -> Result<ClientConfig, String> {
     for certificate in CertificateDer::pem_file_iter(&tls.authority).map_err(|e| told(&e))? {
         roots.add(certificate.map_err(|e| told(&e))?).map_err(|e| told(&e))?;
     }
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider);
+    let config = ClientConfig::builder_with_provider(crypto::provider());
     let config = config.with_protocol_versions(&[&TLS13]).map_err(|e| told(&e))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }

@@ -8,7 +8,6 @@ use std::{
 
 use rustls::{
     ServerConfig,
-    crypto::aws_lc_rs,
     pki_types::{
         CertificateDer, PrivateKeyDer,
         pem::{self, PemObject},
@@ -17,7 +16,7 @@ use rustls::{
 };
 
 use super::document::Tls;
-use crate::watched::Stamp;
+use crate::{crypto, watched::Stamp};
 
 /// The configuration of TLS with the present certificate.
 pub(super) struct Certificate {
@@ -59,8 +58,7 @@ fn read(chain: &Path, key: &Path) -> io::Result<Arc<ServerConfig>> {
     let read = |file| CertificateDer::pem_file_iter(file)?.collect::<Result<Vec<_>, pem::Error>>();
     let certificates = read(chain).map_err(|error| named(chain, &error))?;
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let mut config = ServerConfig::builder_with_provider(crypto::provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(|error| named(chain, &error))?
         .with_no_client_auth()
