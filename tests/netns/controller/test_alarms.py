@@ -156,7 +156,7 @@ def impair(wan: Daemon, network: Deployment) -> dict[str, dict[str, Any]]:
 
 def test_alarms_are_told_once_and_changes_of_paths_are_few(tmp_path: Path) -> None:
     with watched(tmp_path) as (network, wan, told):
-        # What waits at b1 says that it would send more. A sender with BBR lets hardly anything wait.
+        # What waits at b1 says that it would send more. BBR lets hardly anything wait.
         network.lab.at(1, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=cubic")
         transfer = Transfer(network.lab, port=7001, pause=0.005)
         until(lambda: changes(network), "b3 helps out")
