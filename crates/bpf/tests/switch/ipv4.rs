@@ -1,6 +1,6 @@
 //! IPv4, and the switch as a whole.
 
-use std::{cell::RefCell, collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use hawser_bpf::switch::{Drops, Flow, From, Output, Switch, Verdict};
 use hawser_wire::{
@@ -10,11 +10,9 @@ use hawser_wire::{
     label::{Label, wide},
     rewrite::{self, Place, Ports, Tuple},
 };
-use proptest::{prelude::*, test_runner::TestRunner};
+use proptest::prelude::*;
 
-use super::{
-    ETHERNET, Frames, LOOPBACK, Table, Unmatched, difference, flow, label, ports_of, switch,
-};
+use super::{ETHERNET, LOOPBACK, Table, Unmatched, compare, flow, label, ports_of, switch};
 
 /// Length of the parsed headers: Ethernet, IPv4 without options, UDP.
 const HEADERS: usize = ETHERNET + 28;
@@ -260,40 +258,8 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn programs_do_what_the_reference_does() {
-    let Some(switch) = switch() else { return };
-    let seen = RefCell::new(BTreeMap::new());
-    let switch = RefCell::new(switch);
-    let mut runner = TestRunner::new(ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(1000)
-    });
-    let cases = (
-        proptest::collection::vec(flow(address(), LOCALHOST), 0..60),
-        proptest::collection::vec((any::<bool>(), frame()), 40),
-        any::<bool>(),
-    );
-    let check = |(flows, frames, nat): (Vec<Flow>, Frames, bool)| {
-        let own = BTreeMap::from([(host(1), nat)]);
-        let table: Table = flows.into_iter().map(|flow| ((flow.from, flow.key), flow)).collect();
-        let mut switch = switch.borrow_mut();
-        switch.set_own(&own).unwrap();
-        switch.install(&table.values().copied().collect::<Vec<_>>()).unwrap();
-        for (agent, frame) in frames {
-            let from = if agent { From::Agent } else { From::Wan };
-            let (verdict, bytes, drops) = reference(&table, &own, from, &frame);
-            let before = switch.drops().unwrap();
-            let outcome = switch.run(from, &frame).unwrap();
-            prop_assert_eq!(outcome.verdict, verdict, "{:02x?}", frame);
-            prop_assert_eq!(difference(before, switch.drops().unwrap()), drops, "{:02x?}", frame);
-            if verdict != Verdict::Drop {
-                prop_assert_eq!(&outcome.bytes, &bytes, "{:02x?}", frame);
-            }
-            *seen.borrow_mut().entry(format!("{verdict:?} {drops:?}")).or_insert(0) += 1;
-        }
-        Ok(())
-    };
-    runner.run(&cases, check).unwrap();
-    let seen = seen.into_inner();
+    let flows = flow(address(), LOCALHOST);
+    let Some(seen) = compare(flows, frame(), host(1), reference) else { return };
     assert_eq!(seen.len(), 7, "passed, redirected, told, and dropped for four causes: {seen:?}");
     assert!(seen.values().all(|times| *times >= 20), "each often enough: {seen:?}");
 }

@@ -6,11 +6,11 @@
 mod ipv4;
 mod ipv6;
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{cell::RefCell, collections::BTreeMap, net::IpAddr};
 
-use hawser_bpf::switch::{Drops, Flow, From, Output, Switch};
+use hawser_bpf::switch::{Drops, Flow, From, Output, Switch, Verdict};
 use hawser_wire::rewrite::{Place, Ports, Tuple};
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::TestRunner};
 
 const ETHERNET: usize = 14;
 /// The loopback: the one interface that every namespace has.
@@ -86,6 +86,49 @@ fn switch() -> Option<Switch> {
         return None;
     }
     Some(Switch::load().expect("the programs load"))
+}
+
+/// Runs random frames through the programs with random tables, and compares with the reference. Gives how often there
+/// was which outcome. `own` is the gateway's address.
+fn compare(
+    flow: impl Strategy<Value = Flow>,
+    frame: impl Strategy<Value = Vec<u8>>,
+    own: IpAddr,
+    reference: impl Fn(&Table, &BTreeMap<IpAddr, bool>, From, &[u8]) -> (Verdict, Vec<u8>, Drops),
+) -> Option<BTreeMap<String, u32>> {
+    let switch = RefCell::new(switch()?);
+    let seen = RefCell::new(BTreeMap::new());
+    let mut runner = TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(1000)
+    });
+    let cases = (
+        proptest::collection::vec(flow, 0..60),
+        proptest::collection::vec((any::<bool>(), frame), 40),
+        any::<bool>(),
+    );
+    let check = |(flows, frames, nat): (Vec<Flow>, Frames, bool)| {
+        let own = BTreeMap::from([(own, nat)]);
+        let table: Table = flows.into_iter().map(|flow| ((flow.from, flow.key), flow)).collect();
+        let mut switch = switch.borrow_mut();
+        switch.set_own(&own).unwrap();
+        switch.install(&table.values().copied().collect::<Vec<_>>()).unwrap();
+        for (agent, frame) in frames {
+            let from = if agent { From::Agent } else { From::Wan };
+            let (verdict, bytes, drops) = reference(&table, &own, from, &frame);
+            let before = switch.drops().unwrap();
+            let outcome = switch.run(from, &frame).unwrap();
+            prop_assert_eq!(outcome.verdict, verdict, "{:02x?}", frame);
+            prop_assert_eq!(difference(before, switch.drops().unwrap()), drops, "{:02x?}", frame);
+            if verdict != Verdict::Drop {
+                prop_assert_eq!(&outcome.bytes, &bytes, "{:02x?}", frame);
+            }
+            *seen.borrow_mut().entry(format!("{verdict:?} {drops:?}")).or_insert(0) += 1;
+        }
+        Ok(())
+    };
+    runner.run(&cases, check).unwrap();
+    Some(seen.into_inner())
 }
 
 fn difference(before: Drops, after: Drops) -> Drops {

@@ -89,17 +89,17 @@ static __always_inline struct switch_entry *find(const struct switch_key *key)
 	return set ? bpf_map_lookup_elem(set, key) : 0;
 }
 
-/* Looks up the entry of a packet and which port holds the label. Only UDP has labels in both ports. */
-static __always_inline struct switch_entry *entry_of(const struct headers *h, struct switch_key *key)
+/* Looks up the entry of a packet with these ports and the key's addresses, and which port holds the label. Only UDP has
+ * labels in both ports. */
+static __always_inline struct switch_entry *find_by_ports(struct switch_key *key, __u8 protocol,
+							  __be16 source_port, __be16 destination_port)
 {
 	struct switch_entry *entry;
 
-	key->source = h->ip.saddr;
-	key->destination = h->ip.daddr;
-	key->source_port = h->source_port;
-	key->destination_port = h->destination_port;
+	key->source_port = source_port;
+	key->destination_port = destination_port;
 	key->place = PLACE_BOTH;
-	entry = h->ip.protocol == IPPROTO_UDP ? find(key) : 0;
+	entry = protocol == IPPROTO_UDP ? find(key) : 0;
 	if (entry)
 		return entry;
 	key->source_port = 0;
@@ -107,10 +107,17 @@ static __always_inline struct switch_entry *entry_of(const struct headers *h, st
 	entry = find(key);
 	if (entry)
 		return entry;
-	key->source_port = h->source_port;
+	key->source_port = source_port;
 	key->destination_port = 0;
 	key->place = PLACE_SOURCE;
 	return find(key);
+}
+
+static __always_inline struct switch_entry *entry_of(const struct headers *h, struct switch_key *key)
+{
+	key->source = h->ip.saddr;
+	key->destination = h->ip.daddr;
+	return find_by_ports(key, h->ip.protocol, h->source_port, h->destination_port);
 }
 
 /* Difference between two pairs of addresses as a ones' complement sum (RFC 1624). */
@@ -217,24 +224,7 @@ static __always_inline int is_about_switched(struct __sk_buff *skb, const struct
 	key.destination = quoted.ip.saddr;
 	if (key.destination != h->ip.daddr)
 		return 0;
-	key.source_port = quoted.destination_port;
-	key.destination_port = quoted.source_port;
-	key.place = PLACE_BOTH;
-	if (quoted.ip.protocol == IPPROTO_UDP && find(&key))
-		return 1;
-	key.source_port = 0;
-	key.place = PLACE_DESTINATION;
-	if (find(&key))
-		return 1;
-	key.source_port = quoted.destination_port;
-	key.destination_port = 0;
-	key.place = PLACE_SOURCE;
-	return find(&key) != 0;
-}
-
-static __always_inline int has_label(const struct headers *h, __u32 nat)
-{
-	return is_labelled(h->ip.protocol, h->source_port, h->destination_port, nat);
+	return find_by_ports(&key, quoted.ip.protocol, quoted.destination_port, quoted.source_port) != 0;
 }
 
 /* Whether a local socket matches the packet. */
@@ -270,7 +260,8 @@ static __always_inline int unmatched(struct __sk_buff *skb, const struct headers
 		return TC_ACT_SHOT; /* not counted as a drop: the daemon handles it */
 	}
 	/* a label without a path here: dropped, so that the stack does not send a reset */
-	if (has_ports(&h->ip) && has_label(h, *nat) && !has_socket(skb, h)) {
+	if (has_ports(&h->ip) && is_labelled(h->ip.protocol, h->source_port, h->destination_port, *nat) &&
+	    !has_socket(skb, h)) {
 		int fragment = h->ip.frag_off & bpf_htons(IP_MORE_FRAGMENTS);
 
 		return drop(fragment ? DROP_FRAGMENT : DROP_NO_ENTRY);
