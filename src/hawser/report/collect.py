@@ -18,6 +18,9 @@ PASSIVE = "passive"
 Key = tuple[str, str, str, Direction, str]
 """Measurement, metric, unit, direction, subject."""
 
+_ABOUT = ("goodput", "malicious_flows_blocked")
+"""Metrics that a run is about, if it has them, the first before the others."""
+
 
 def key(sample: Sample) -> Key:
     """The quantity that a sample belongs to."""
@@ -209,17 +212,24 @@ def unmatched(workflow: Workflow, made: Iterable[Row]) -> tuple[str, ...]:
 
 
 def headline(made: Iterable[Row]) -> tuple[Row, ...]:
-    """The row of each variant that the run is about: its first goodput, else its first metric."""
+    """The row of each variant that the run is about, of one metric that most tells.
+
+    It is the first goodput, else how many malicious flows were blocked, else the first metric.
+    """
     first: dict[frozenset[tuple[str, str]], Row] = {}
     for row in made:
         known = first.get(label_key(row.variant))
-        if known is None or (row.metric == "goodput" and known.metric != "goodput"):
+        if known is None or _telling(row.metric) < _telling(known.metric):
             first[label_key(row.variant)] = row
     same = {(row.metric, row.unit) for row in first.values()}
     if len(same) > 1:  # a metric that not all variants have is still better than two metrics
-        metric = next((pair for pair in same if pair[0] == "goodput"), min(same))
+        metric = min(same, key=lambda pair: (_telling(pair[0]), pair))
         first = {at: row for at, row in first.items() if (row.metric, row.unit) == metric}
     return tuple(first.values())
+
+
+def _telling(metric: str) -> int:
+    return _ABOUT.index(metric) if metric in _ABOUT else len(_ABOUT)
 
 
 def time_series(collected: Iterable[Collected], about: Iterable[Row]) -> tuple[TimeSeries, ...]:

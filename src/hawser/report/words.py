@@ -100,6 +100,7 @@ TERMS = {
     "jitter": Term("Jitter", "lower"),
     "retransmissions": Term("Retransmissions", "lower", counted=True),
     "requests": Term("Requests per second", "higher", counted=True),
+    "malicious_flows_blocked": Term("Share of malicious flows blocked", "higher"),
     "connections": Term("New connections per second", "higher", counted=True),
     "http_latency_p50": Term("Median request latency", "lower"),
     "http_latency_p90": Term("90th percentile of the request latency", "lower"),

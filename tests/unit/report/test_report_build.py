@@ -9,6 +9,7 @@ import pytest
 
 import synthetic
 from hawser.report.build import build
+from hawser.report.collect import headline
 from hawser.report.model import Report
 from hawser.report.words import SURE, TIMES
 from hawser.spec.workflow import Assertion, Reference, Variant, Workflow
@@ -68,6 +69,22 @@ def test_rows_follow_the_workflow(quickstart: Report) -> None:
     assert order == [(name, *metric) for name in names for metric in metrics]
     assert {row.metric for row in quickstart.headline} == {"goodput"}
     assert {row.measurement for row in quickstart.passive} == {"passive"}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "about"),
+    [
+        (("ping_loss", "malicious_flows_blocked", "goodput"), "goodput"),
+        (("ping_loss", "malicious_flows_blocked"), "malicious_flows_blocked"),
+        (("ping_loss", "rtt"), "ping_loss"),
+    ],
+)
+def test_a_run_is_about_its_goodput_else_what_was_blocked_else_its_first_metric(
+    quickstart: Report, metrics: tuple[str, ...], about: str
+) -> None:
+    (row, *_) = quickstart.rows
+    made = [row.model_copy(update={"metric": metric}) for metric in metrics]
+    assert [each.metric for each in headline(made)] == [about]
 
 
 def test_the_void_run_is_listed_with_its_reason(quickstart: Report) -> None:
