@@ -51,6 +51,8 @@ def run(words: list[str], folder: Path) -> int:
     code = subprocess.run([HAWSER, "run", *words], cwd=ROOT, check=False).returncode
     print(f"{shlex.join(words)}: exit code {code}, {time.monotonic() - began:.0f} s", flush=True)
     for new in set(ROOT.glob("runs/*")) - before:
+        if json.loads((new / "manifest.json").read_text())["command"][2:] != words:
+            continue  # somebody else's, who ran another workflow meanwhile
         earlier = [file for file, asked in kept(folder) if asked == words]
         archive = [HAWSER, "runs", "archive", new.name, "--results", "-o", str(folder)]
         if subprocess.run(archive, cwd=ROOT, check=False).returncode == 0:

@@ -22,9 +22,13 @@ def node_settings(node: Node) -> dict[str, str]:
 
 
 def revision(checkout: Path) -> Revision | None:
-    """The git commit of a checkout, and whether files differ from it; None outside of one."""
+    """The git commit of a checkout, and whether files differ from it; None outside of one.
+
+    Results that earlier runs left in the checkout are no difference.
+    """
     commit = first_line(["git", "-C", str(checkout), "rev-parse", "HEAD"])
     if len(commit) != 40:
         return None
-    changed = first_line(["git", "-C", str(checkout), "status", "--porcelain"])
+    others = ["--", ":/", ":(top,exclude)docs/runs"]
+    changed = first_line(["git", "-C", str(checkout), "status", "--porcelain", *others])
     return Revision(commit=commit, dirty=bool(changed))

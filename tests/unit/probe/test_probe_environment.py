@@ -23,6 +23,9 @@ def test_a_revision_says_whether_files_differ(tmp_path: Path) -> None:
     assert clean is not None
     assert len(clean.commit) == 40
     assert not clean.dirty
+    (tmp_path / "docs" / "runs").mkdir(parents=True)
+    (tmp_path / "docs" / "runs" / "earlier.tar.gz").write_text("results")
+    assert environment.revision(tmp_path) == clean
     (tmp_path / "file").write_text("2")
     changed = environment.revision(tmp_path)
     assert changed is not None
