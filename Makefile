@@ -52,11 +52,11 @@ test-rust: setup
 	PROPTEST_RNG_SEED=1 cargo test --workspace --locked -- $(RUST_TESTS)
 
 test-unit: setup
-	$(BIN)/pytest tests/unit -n 2
+	$(BIN)/pytest tests/unit -n 2 --dist worksteal
 
-# Four at a time, more than there are processors here: most of them wait most of the time.
+# Six at a time, more than there are processors here: most of them wait most of the time.
 test-netns: setup
-	$(BIN)/pytest tests/netns -n 4
+	$(BIN)/pytest tests/netns -n 6 --dist worksteal
 
 test-browser: setup
 	$(BIN)/pytest tests/browser
