@@ -31,7 +31,7 @@ from hawser.agent.dial import dial
 from hawser.agent.reporter import Reporter, Sender
 from hawser.agent.state import Joined, StateDirectory
 from hawser.agent.switch import SwitchLink
-from hawser.control.https import trusting
+from hawser.control.https import authority_of, trusting
 from hawser.control.link import (
     MAX_MESSAGE,
     PROTOCOL,
@@ -128,7 +128,7 @@ class Link:
     async def _session(self) -> None:
         async with self._dial("/") as connection:
             await connection.send(self._hello().model_dump_json())
-            _log.info("connected to %s:%s", self._joined.host, self._joined.port)
+            _log.info("connected to %s", authority_of(self._joined.host, self._joined.port))
             self._connection = connection
             reporting = asyncio.create_task(self._report(connection))
             try:
@@ -145,7 +145,7 @@ class Link:
         trust = self._trust()
         opened = await asyncio.wait_for(dial(self._joined.host, self._joined.port), _OPEN_S)
         async with connect(
-            f"wss://{self._joined.host}:{self._joined.port}{path}",
+            f"wss://{authority_of(self._joined.host, self._joined.port)}{path}",
             ssl=trust,
             server_hostname=SERVER_NAME,
             compression=None,

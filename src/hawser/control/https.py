@@ -43,6 +43,11 @@ def address_of(url: str) -> tuple[str, int]:
     return parts.hostname, parts.port or DEFAULT_PORT
 
 
+def authority_of(host: str, port: int) -> str:
+    """Give host and port as a URL has them: IPv6 in brackets (RFC 3986 section 3.2.2)."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def trusting(authority: bytes) -> ssl.SSLContext:
     """Trust the controller whose authority has this certificate, and nobody else.
 
@@ -94,6 +99,7 @@ class ApiClient:
         Raises:
             ApiError: there is no answer, or the request was refused.
         """
+        where = authority_of(self.host, self._port)
         text = None if body is None else json.dumps(body)
         headers = self._headers | ({"Content-Type": "application/json"} if text else {})
         connection = _Connection(self.host, self._port, self._trust, self._dial)
@@ -103,13 +109,13 @@ class ApiClient:
                 answer = connection.getresponse()
                 status, content = answer.status, answer.read(_ANSWER_MAX)
         except (OSError, HTTPException) as error:
-            raise ApiError(f"{self.host}:{self._port}: {error or type(error).__name__}") from error
+            raise ApiError(f"{where}: {error or type(error).__name__}") from error
         if status >= _FIRST_ERROR:
             raise ApiError(_reason(content, status), status)
         try:
             return json.loads(content) if content else None
         except ValueError as error:
-            raise ApiError(f"{self.host}:{self._port}: the answer is no JSON") from error
+            raise ApiError(f"{where}: the answer is no JSON") from error
 
 
 class _Connection(HTTPSConnection):

@@ -13,10 +13,10 @@ exist: so a network can be tried in a lab first, and a lab can become a network.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from hawser.spec.model import Model, Name, PortName
 from hawser.spec.overlay import MAX_BRANCHES, Overlay, TrafficType
@@ -33,18 +33,29 @@ Interface = Annotated[
 """A network interface's name in Linux."""
 
 
+def _checked(value: object) -> object:
+    """Refuse what is no address once, and not for either version."""
+    if isinstance(value, str):
+        ip_address(value)
+    return value
+
+
+Address = Annotated[IPv4Address | IPv6Address, BeforeValidator(_checked)]
+
+
 class AccessLine(Model):
     """A WAN port of a gateway, with what is known of the line it leads to."""
 
     interface: Interface | None = None
     """The gateway's network interface; the port's name if left out."""
-    address: IPv4Address
-    """The port's address."""
+    address: Address
+    """The port's address, of the version that `overlay.family` says."""
     second: IPv4Address | None = None
     """A second address, at which connections of the `mptcp` transport are accepted. A gateway that
-    both connects and listens needs one: all but those of the lowest and the highest number."""
-    next_hop: IPv4Address
-    """The router on this line."""
+    both connects and listens needs one with IPv4: all but those of the lowest and the highest
+    number."""
+    next_hop: Address
+    """The router on this line. One of IPv6 may have a link-local address."""
     type: PortType = PortType.INTERNET
     """Where the line leads. Type III traffic leaves by internet ports only."""
     behind_nat: bool = False

@@ -14,6 +14,8 @@
 | wa            198.18.91.2/24   |----------------| ina 198.18.91.1/24  |
 | wb            198.18.92.2/24   |----------------| inb 198.18.92.1/24  |
 +--------------------------------+                +---------------------+
+
+With IPv6 alone, the ports of branches have no address of IPv4, and the controller has both.
 """
 
 from __future__ import annotations
@@ -36,20 +38,24 @@ from hawser.spec.network import Network
 from lab import ROOT, control
 from lab.daemon import hawserd
 from lab.gateway.pair import Lab
-from lab.gateway.switch import address, next_hop, switched
+from lab.gateway.switch import Family, add_ipv6, address, next_hop, switched
 from lab.namespace import run
 from lab.waiting import until
 
 CONTROLLER = 9
 OTHER = 8
 """A machine to which the controller moves."""
-URL = f"https://{address(f'{CONTROLLER}a')}:8443"
+URLS = {
+    4: f"https://{address(f'{CONTROLLER}a')}:8443",
+    6: f"https://[{address(f'{CONTROLLER}a', 6)}]:8443",
+}
+"""Of the controller, by version of IP."""
 PASSWORD = "correct horse battery"  # noqa: S105 (of a test)
 
 T = TypeVar("T")
 
 
-def network(branches: Sequence[int]) -> Network:
+def network(branches: Sequence[int], family: Family = 4) -> Network:
     """The network of these branches."""
     described = {
         f"b{n}": {
@@ -63,11 +69,14 @@ def network(branches: Sequence[int]) -> Network:
         for n in branches
     }
     ports = {
-        f"gw{n}.w{port[1]}": {"address": address(port), "next_hop": next_hop(port)}
+        f"gw{n}.w{port[1]}": {
+            "address": address(port, family),
+            "next_hop": next_hop(port, family),
+        }
         for n in branches
         for port in (f"{n}a", f"{n}b")
     }
-    overlay = {"transport": "quic", "switch": "bpf", "branches": described}
+    overlay = {"transport": "quic", "switch": "bpf", "family": family, "branches": described}
     return Network.model_validate({"name": "acme", "overlay": overlay, "ports": ports})
 
 
@@ -110,18 +119,20 @@ def environment() -> dict[str, str]:
 class Controller(Program):
     """A controller."""
 
-    def __init__(self, lab: Lab, branches: Sequence[int]) -> None:
+    def __init__(self, lab: Lab, branches: Sequence[int], family: Family = 4) -> None:
         super().__init__(lab, CONTROLLER, lab.folder / "controller.log")
         self._lab = lab
+        self._url = URLS[family]
         self.directory = lab.folder / "controller"
         self._threads = _inside(lab, CONTROLLER)
         (lab.folder / "password").write_text(PASSWORD)
         document = lab.folder / "network.json"
-        document.write_text(network(branches).model_dump_json(by_alias=True, exclude_none=True))
+        made = network(branches, family)
+        document.write_text(made.model_dump_json(by_alias=True, exclude_none=True))
         self._session = ""
         run(
             *(sys.executable, "-m", "hawser.cli", "controller", "init", str(self.directory)),
-            *("--network", str(document), "--host", "0.0.0.0"),  # noqa: S104 (of a namespace)
+            *("--network", str(document), "--host", "0.0.0.0" if family == 4 else "::"),  # noqa: S104 (of a namespace)
             *("--password-file", str(lab.folder / "password")),
         )
 
@@ -154,7 +165,7 @@ class Controller(Program):
     def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 (JSON)
         """Ask the API from the controller's own machine."""
         trust = trusting((self.directory / "ca.pem").read_bytes())
-        client = ApiClient(URL, trust, self._session or None)
+        client = ApiClient(self._url, trust, self._session or None)
         return self._threads.submit(client.ask, method, path, body).result()
 
     def within(self, function: Callable[[], T]) -> T:
@@ -183,13 +194,14 @@ class Controller(Program):
 class Branch(Program):
     """The machine of a branch's gateway."""
 
-    def __init__(self, lab: Lab, number: int) -> None:
+    def __init__(self, lab: Lab, number: int, family: Family = 4) -> None:
         super().__init__(lab, number, lab.folder / f"agent-{number}.log")
         self.number = number
+        self._url = URLS[family]
         self.directory = lab.folder / f"gw{number}"
 
     def join(self, token: str) -> None:
-        self.start("gateway", "join", URL, token, "--directory", str(self.directory))
+        self.start("gateway", "join", self._url, token, "--directory", str(self.directory))
 
     def work(self) -> None:
         self.start("gateway", "run", "--directory", str(self.directory))
@@ -234,9 +246,10 @@ class Branch(Program):
 class Deployment:
     """A controller and the machines of branches. Leaving the context ends and removes all."""
 
-    def __init__(self, folder: Path, branches: Sequence[int]) -> None:
+    def __init__(self, folder: Path, branches: Sequence[int], family: Family = 4) -> None:
         self.lab = Lab(folder)
         self._numbers = branches
+        self._family: Family = family
 
     def __enter__(self) -> Deployment:
         with contextlib.ExitStack() as stack:
@@ -249,9 +262,11 @@ class Deployment:
                 )
                 ports = "net.ipv4.ip_local_port_range=1024 4095"
                 self.lab.at(number, "sysctl", "-qw", ports)
-            self.controller = Controller(self.lab, self._numbers)
+            if self._family == 6:
+                self._use_ipv6_alone()
+            self.controller = Controller(self.lab, self._numbers, self._family)
             stack.callback(self.controller.stop, signal.SIGKILL)
-            self.branches = {n: Branch(self.lab, n) for n in self._numbers}
+            self.branches = {n: Branch(self.lab, n, self._family) for n in self._numbers}
             for branch in self.branches.values():
                 stack.callback(branch.end)
             self._stack = stack.pop_all()
@@ -259,6 +274,12 @@ class Deployment:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _use_ipv6_alone(self) -> None:
+        add_ipv6(self.lab)
+        for number in self._numbers:
+            for port in ("wa", "wb"):
+                self.lab.at(number, "ip", "-4", "address", "flush", "dev", port)
 
     def join_all(self) -> None:
         """Join all branches with a token each."""

@@ -6,6 +6,7 @@ See tests/lab/controller/network.py for the topology.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import shutil
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from hawser.control.https import ApiError
+from lab import control
 from lab.controller.network import Deployment
 from lab.namespace import run
 from lab.waiting import until
@@ -41,6 +43,31 @@ def test_from_tokens_to_traffic(tmp_path: Path, branches: tuple[int, ...]) -> No
         found = network.controller.gateways()
         number = found["b1"]["id"]
         until(lambda: statistics(network, number), "statistics of packets to b2")
+
+
+def test_branches_whose_accesses_have_ipv6_alone(tmp_path: Path) -> None:
+    with Deployment(tmp_path, (1, 2, 3), family=6) as network:
+        network.controller.begin()
+        network.join_all()
+        until(network.connected, "every branch reaches every other")
+        until(network.controller.settled)
+        through = {"paths": ["b1.wa>b3.wa>b3.wb>b2.wb", "b1.wb>b2.wb"]}
+        network.controller.patch({"overlay": {"path_groups": {"through": through}}})
+        until(network.controller.settled, "the way through b3 is in force")
+        until(network.connected)
+        network.ping(1, 2)
+        passed = network.branches[3].configuration()["switch"]
+        assert all("address" not in port for port in passed["ports"])
+        assert any("transit" in entry["name"] for entry in passed["entries"])
+        assert transit_packets(network) > 0
+
+
+def transit_packets(network: Deployment) -> int:
+    """Packets that the switch of b3 has forwarded between two other branches."""
+    code, text = control.ask(network.branches[3].directory / "gateway.sock", "GET", "/v1/counters")
+    assert code == 200, text
+    entries = json.loads(text)["switch"]["entries"]
+    return sum(each["packets"] for each in entries if "transit" in each["name"])
 
 
 def known(network: Deployment) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from hawser.control import client as client_module
 from hawser.control.client import ControlError, DaemonClient, RefusedError
+from hawser.control.https import address_of, authority_of
 from hawser.overlay.config.base import Configuration
 
 STATUS: dict[str, Any] = {
@@ -191,3 +192,15 @@ def test_a_silent_daemon_is_an_error_in_time(
 def test_no_daemon_is_an_error_with_the_place(tmp_path: Path) -> None:
     with pytest.raises(ControlError, match=r"none: GET /v1/status: .*No such file"):
         DaemonClient(tmp_path / "none").status()
+
+
+@pytest.mark.parametrize(
+    ("url", "authority"),
+    [
+        ("https://192.0.2.1:8443", "192.0.2.1:8443"),
+        ("https://[2001:db8::1]", "[2001:db8::1]:8443"),
+        ("controller.example:9", "controller.example:9"),
+    ],
+)
+def test_an_address_of_ipv6_is_written_in_brackets(url: str, authority: str) -> None:
+    assert authority_of(*address_of(url)) == authority

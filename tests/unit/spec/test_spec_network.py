@@ -99,6 +99,55 @@ def test_mistakes_are_told_with_their_place(old: str, new: str, message: str) ->
     assert all(each.startswith("acme.yaml:") for each in found)
 
 
+ACME6 = (
+    ACME.replace("transport: quic", "transport: quic\n  family: 6")
+    .replace("192.0.2.", "2001:db8::")
+    .replace("next_hop: 2001:db8::17", "next_hop: fe80::1")
+)
+
+
+def test_lines_may_have_ipv6_alone() -> None:
+    network = load_network(ACME6, "acme.yaml")
+    made = configurations(fabric_of(network))
+    switch = made["b3"].switch
+    assert switch is not None
+    (port,) = switch.ports
+    assert (str(port.address6), str(port.next_hop6)) == ("2001:db8::18", "fe80::1")
+    assert port.address is port.next_hop is None
+    assert {"address", "next_hop"}.isdisjoint(port.model_dump(exclude_none=True))
+    assert all(entry.match.source.version == 6 for entry in switch.entries)
+    agents = {
+        path.local for peer in made["b1"].peers for group in peer.groups for path in group.paths
+    }
+    assert {each.version for each in agents} == {6}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("family: 6", "family: 4", "ports.gw1.a.address: found 2001:db8::2, expected one of IPv4"),
+        ("family: 6", "family: 4", "ports.gw3.a.next_hop: found fe80::1, expected one of IPv4"),
+        ("2001:db8::14", "192.0.2.14", "ports.gw2.b.address: found 192.0.2.14, expected one of"),
+        ("2001:db8::14", "fe80::2", "ports.gw2.b.address: found fe80::2, which only neighbours"),
+        (
+            "fe80::1",
+            "fe80::1%eth0",
+            "ports.gw3.a.next_hop: found fe80::1%eth0, expected it without",
+        ),
+        ("2001:db8::14", "2001:db8::10", "an address of gw2.a too"),
+        (
+            "family: 6",
+            "family: 6\n  switch: openflow",
+            "overlay.family: found 6 with switch openfl",
+        ),
+    ],
+)
+def test_mistakes_in_lines_of_ipv6(old: str, new: str, message: str) -> None:
+    assert old in ACME6
+    found = messages(ACME6.replace(old, new, 1))
+    assert any(message in each for each in found), found
+
+
 def test_what_is_no_mapping_is_refused() -> None:
     assert messages("[1, 2]") == ["acme.yaml:1:1: expected a mapping"]
 

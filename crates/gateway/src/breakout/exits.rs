@@ -19,7 +19,10 @@ use hawser_netdev::{
     routes::{Family, Routes},
 };
 
-use crate::config::{Config, switch::PortKind};
+use crate::config::{
+    Config,
+    switch::{Port, PortKind},
+};
 
 /// Packet mark of Type III, and number of its routing table ("HW").
 pub(super) const MARK: u32 = 0x4857;
@@ -43,8 +46,9 @@ pub(super) fn exits(config: &Config) -> Option<Vec<Exit<'_>>> {
     }
     let ports = config.switch.as_ref()?.ports.iter();
     let internet = ports.filter(|port| port.kind == PortKind::Internet);
-    let exit = |next_hop, interface| Exit { interface, next_hop: Some(next_hop) };
-    Some(internet.map(|port| exit(port.next_hop, port.interface.as_str())).collect())
+    let next_hop = |port: &Port| port.ipv4.map(|(_, next_hop)| next_hop);
+    let exit = internet.map(|port| Exit { interface: &port.interface, next_hop: next_hop(port) });
+    Some(exit.collect())
 }
 
 /// Makes the routes for marked packets lead to the next hops that there are now.

@@ -49,10 +49,12 @@ pub(crate) struct PortDocument {
     /// Ethernet interface.
     #[schemars(regex(pattern = INTERFACE))]
     pub(crate) interface: String,
-    /// Its IPv4 address.
-    pub(crate) address: String,
-    /// Next hop of packets of IPv4 that leave by this port.
-    pub(crate) next_hop: String,
+    /// Its IPv4 address; null if the port has none. It has an address of at least one version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) address: Option<String>,
+    /// Next hop of packets of IPv4 that leave by this port; given with `address`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next_hop: Option<String>,
     /// Its IPv6 address; null if entries of IPv6 do not use the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) address6: Option<String>,
@@ -179,9 +181,9 @@ pub(crate) struct Switch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Port {
     pub(crate) interface: String,
-    pub(crate) address: Ipv4Addr,
-    pub(crate) next_hop: Ipv4Addr,
-    /// Address and next hop.
+    /// Address and next hop; of at least one version.
+    pub(crate) ipv4: Option<(Ipv4Addr, Ipv4Addr)>,
+    /// The same.
     pub(crate) ipv6: Option<(Ipv6Addr, Ipv6Addr)>,
     pub(crate) kind: PortKind,
 }
@@ -194,14 +196,14 @@ impl Port {
 
     /// Its addresses.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        let ipv6 = self.ipv6.map(|(address, _)| address.into());
-        [self.address.into()].into_iter().chain(ipv6)
+        let ipv4 = self.ipv4.map(|(address, _)| address.into());
+        ipv4.into_iter().chain(self.ipv6.map(|(address, _)| address.into()))
     }
 
     /// The next hop of an entry with this address.
     pub(crate) fn next_hop_for(&self, address: IpAddr) -> Option<IpAddr> {
         match address {
-            IpAddr::V4(_) => Some(self.next_hop.into()),
+            IpAddr::V4(_) => self.ipv4.map(|(_, next_hop)| next_hop.into()),
             IpAddr::V6(_) => self.ipv6.map(|(_, next_hop)| next_hop.into()),
         }
     }
@@ -267,31 +269,50 @@ pub(super) fn check(
 
 fn port(check: &mut Check, i: usize, document: &PortDocument) -> Option<Port> {
     let field = |name: &str| format!("switch.ports[{i}].{name}");
-    let address = check.host_v4(&field("address"), &document.address);
-    let next_hop = check.host_v4(&field("next_hop"), &document.next_hop);
-    let ipv6 = match (document.address6.as_deref(), document.next_hop6.as_deref()) {
-        (None, None) => None,
-        (Some(address), Some(next_hop)) => {
-            let address = check.host_v6(&field("address6"), address);
-            let next_hop = check.host_v6(&field("next_hop6"), next_hop);
-            Some((address?, next_hop?))
-        }
-        (address, _) => {
-            let missing = if address.is_some() { "next_hop6" } else { "address6" };
-            let expected = "an IPv6 address, as address6 and next_hop6 are given together";
-            check.error(&field(missing), serde_json::Value::Null, expected);
-            return None;
-        }
-    };
+    let [address, next_hop] = [&document.address, &document.next_hop].map(Option::as_deref);
+    let [address6, next_hop6] = [&document.address6, &document.next_hop6].map(Option::as_deref);
+    if let (None, None, None, None) = (address, next_hop, address6, next_hop6) {
+        let expected = "an IPv4 address, or address6 and next_hop6";
+        check.error(&field("address"), serde_json::Value::Null, expected);
+        return None;
+    }
+    let fields = [field("address"), field("next_hop")];
+    let ipv4 = ends(check, &fields, (address, next_hop), "IPv4", Check::host_v4);
+    let fields = [field("address6"), field("next_hop6")];
+    let ipv6 = ends(check, &fields, (address6, next_hop6), "IPv6", Check::host_v6);
     let (interface, kind) = (document.interface.clone(), document.kind);
-    Some(Port { interface, address: address?, next_hop: next_hop?, ipv6, kind })
+    Some(Port { interface, ipv4, ipv6, kind })
+}
+
+/// Gives address and next hop of one version, of which both are given or none.
+fn ends<T>(
+    check: &mut Check,
+    fields: &[String; 2],
+    given: (Option<&str>, Option<&str>),
+    version: &str,
+    host: fn(&mut Check, &str, &str) -> Option<T>,
+) -> Option<(T, T)> {
+    let missing = match given {
+        (None, None) => return None,
+        (Some(address), Some(next_hop)) => {
+            let address = host(check, &fields[0], address);
+            let next_hop = host(check, &fields[1], next_hop);
+            return Some((address?, next_hop?));
+        }
+        (Some(_), None) => &fields[1],
+        (None, Some(_)) => &fields[0],
+    };
+    let expected =
+        format!("an {version} address, as a port's address and next hop are given together");
+    check.error(missing, serde_json::Value::Null, &expected);
+    None
 }
 
 fn unique_ports(check: &mut Check, document: &SwitchDocument) {
     type Value = fn(&PortDocument) -> Option<&str>;
     let name: Value = |port| Some(&port.name);
     let interface: Value = |port| Some(&port.interface);
-    let address: Value = |port| Some(&port.address);
+    let address: Value = |port| port.address.as_deref();
     let address6: Value = |port| port.address6.as_deref();
     let values =
         [("name", name), ("interface", interface), ("address", address), ("address6", address6)];

@@ -176,9 +176,10 @@ class SwitchPort(Part):
 
     name: str
     interface: str
-    address: IPv4Address
-    next_hop: IPv4Address
-    """Next hop of packets of IPv4 that leave by this port."""
+    address: Annotated[IPv4Address | None, OMIT_NONE] = None
+    """IPv4 address; None if the port has none. It has one of at least one version."""
+    next_hop: Annotated[IPv4Address | None, OMIT_NONE] = None
+    """Next hop of packets of IPv4 that leave by this port; given with `address`."""
     address6: Annotated[IPv6Address | None, OMIT_NONE] = None
     """IPv6 address; None if entries of IPv6 do not use the port."""
     next_hop6: Annotated[IPv6Address | None, OMIT_NONE] = None

@@ -79,10 +79,11 @@ def _line(lab: Resolved, port: Port) -> AccessLine:
     internet = lab.topology.internet
     assert internet is not None  # noqa: S101 (it has this port)
     described, access = internet.ports[port], lab.addresses.wan[port]
+    second = None if access.listen == access.port else access.listen.ip
     return AccessLine(
-        address=access.port.ip,
-        second=None if access.listen == access.port else access.listen.ip,
-        next_hop=access.next_hop,
+        address=access.ends6[1].ip if access.ends6 else access.port.ip,
+        second=None if access.ends6 else second,
+        next_hop=access.ends6[0].ip if access.ends6 else access.next_hop,
         type=described.type,
         behind_nat=described.nat is not None,
         rate=described.rate,

@@ -69,7 +69,8 @@ def switched(plan: NetworkPlan) -> NetworkPlan:
     if not asked:
         return plan
     if plan.controller is not None:
-        return _wired(plan, {port.next_hop for each in asked.values() for port in each.ports})
+        hops = {port.next_hop for each in asked.values() for port in each.ports if port.next_hop}
+        return _wired(plan, hops)
     nodes = {node.name: node for node in plan.nodes}
     switches = [_switch(nodes[name], switch) for name, switch in asked.items()]
     ports = {name: _places(switch) for name, switch in asked.items()}

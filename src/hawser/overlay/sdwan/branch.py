@@ -18,14 +18,14 @@ class WanPort(Model):
     """A gateway's port to the WAN."""
 
     interface: str
-    address: IPv4Address
-    """Its address on the WAN."""
+    address: IPv4Address | None = None
+    """Its IPv4 address on the WAN. It has an address of at least one version."""
     second: IPv4Address | None = None
     """Second address, which accepts MPTCP connections; None: `address` does."""
     address6: IPv6Address | None = None
     """IPv6 address that tunnels use in the place of both."""
-    next_hop: IPv4Address
-    """Next-hop router of packets that leave by this port."""
+    next_hop: IPv4Address | None = None
+    """Next-hop router of IPv4 packets that leave by this port; given with `address`."""
     next_hop6: IPv6Address | None = None
     """Next-hop router of IPv6 packets; given with `address6`."""
     type: PortType = PortType.INTERNET
@@ -37,12 +37,14 @@ class WanPort(Model):
     @property
     def agent(self) -> IPv4Address | IPv6Address:
         """Address of tunnels."""
-        return self.address6 or self.address
+        address = self.address6 or self.address
+        assert address is not None  # noqa: S101 (a port has one)
+        return address
 
     @property
     def listen(self) -> IPv4Address | IPv6Address:
         """Address that accepts MPTCP connections."""
-        return self.address6 or self.second or self.address
+        return self.agent if self.second is None or self.address6 else self.second
 
 
 class Branch(Model):

@@ -23,11 +23,11 @@ def bridged(branch: Branch, config: GatewayConfig) -> tuple[GatewayConfig, Bridg
 
 
 def _port(name: str, port: WanPort) -> BridgePort:
-    others = () if port.second is None else (port.second,)
+    assert port.next_hop is not None  # noqa: S101 (OpenFlow ports have addresses of IPv4)
     return BridgePort(
         name=name,
         interface=port.interface,
-        addresses=(port.address, *others),
+        addresses=tuple(each for each in (port.address, port.second) if each is not None),
         next_hop=port.next_hop,
     )
 

@@ -88,12 +88,12 @@ def _function(name: str, place: FunctionPort) -> Function:
 
 
 def _port(port: Port, line: AccessLine) -> WanPort:
-    return WanPort(
+    made = WanPort(
         interface=line.interface or port.name,
-        address=line.address,
-        second=line.second,
-        next_hop=line.next_hop,
         type=line.type,
         behind_nat=line.behind_nat,
         limited=line.rate is not None,
     )
+    names = ("address", "next_hop") if line.address.version == 4 else ("address6", "next_hop6")
+    ends = dict(zip(names, (line.address, line.next_hop), strict=True))
+    return made.model_copy(update={**ends, "second": line.second})

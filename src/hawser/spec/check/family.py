@@ -16,6 +16,8 @@ from hawser.spec.validate import Issue
 from hawser.spec.way import first_hops
 from hawser.spec.workflow import Scenario
 
+_FAMILY: Loc = ("overlay", "family")
+
 
 def link_mtus(topology: Topology) -> Iterator[Issue]:
     """Check that links that carry IPv6 have its least MTU (RFC 8200 section 5)."""
@@ -37,24 +39,24 @@ def families(scenario: Scenario) -> Iterator[Issue]:
                 yield from _flows((*loc, "flows"), measurement)
 
 
+def openflow(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
+    """Check that tunnels of IPv6 do not lead through OpenFlow switches."""
+    if overlay.family == 6 and switch_kind(topology, overlay) is SwitchKind.OPENFLOW:
+        message = "found 6 with switch openflow, whose flows match addresses of IPv4"
+        yield Issue(_FAMILY, f"{message}, expected switch bpf, or family 4")
+
+
 def _tunnels(scenario: Scenario, overlay: Overlay) -> Iterator[Issue]:
     """Check that nothing is between the tunnels' ends that knows IPv4 only."""
-    topology, internet = scenario.topology, scenario.topology.internet
-    loc: Loc = ("overlay", "family")
-    if switch_kind(topology, overlay) is SwitchKind.OPENFLOW:
-        message = "found 6 with switch openflow, whose flows match addresses of IPv4"
-        yield Issue(loc, f"{message}, expected switch bpf, or family 4")
-    others = {
-        "a controller": scenario.controller is not None,
-        "bottlenecks of the internet": internet is not None and bool(internet.bottlenecks),
-    }
-    for what, present in others.items():
-        if present:
-            yield Issue(loc, f"found 6 with {what}, expected 4: not supported for IPv6")
+    internet = scenario.topology.internet
+    yield from openflow(scenario.topology, overlay)
+    if internet is not None and internet.bottlenecks:
+        message = "found 6 with bottlenecks of the internet, expected 4: not supported for IPv6"
+        yield Issue(_FAMILY, message)
     for port in internet.ports if internet else ():
         if internet and internet.mtu_of(port) < LEAST_LINK_MTU_IPV6:
             message = f"found 6 at {port} with an MTU of {internet.mtu_of(port)}"
-            yield Issue(loc, f"{message}, expected at least {LEAST_LINK_MTU_IPV6}")
+            yield Issue(_FAMILY, f"{message}, expected at least {LEAST_LINK_MTU_IPV6}")
 
 
 def _flows(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address
+from ipaddress import IPv6Address
 
 from hawser.spec.check.classifier import classifier
+from hawser.spec.check.family import openflow
 from hawser.spec.check.nat import nats
 from hawser.spec.check.network_functions import functions
 from hawser.spec.check.overlay import overlay, overlay_on
@@ -13,7 +14,7 @@ from hawser.spec.check.pair import pairs
 from hawser.spec.check.path_group import path_groups
 from hawser.spec.check.policy import policy
 from hawser.spec.errors import choices, found
-from hawser.spec.network import Network, topology
+from hawser.spec.network import Address, Network, topology
 from hawser.spec.overlay import Encryption, SwitchKind, Transport
 from hawser.spec.policy_groups import policy_groups
 from hawser.spec.port import Port
@@ -28,6 +29,7 @@ def network(network: Network) -> Iterator[Issue]:
     yield from _transport(network)
     yield from _lan_ports(network)
     yield from _ports(network)
+    yield from _versions(network)
     yield from _second_addresses(network)
     yield from _prefixes(network)
     like = topology(network)
@@ -41,6 +43,7 @@ def network(network: Network) -> Iterator[Issue]:
         yield from refused
         yield from functions(network)
         yield from pairs(network)
+        yield from openflow(like, network.overlay)
         if not wrong and not refused:
             yield from nats(like, network.overlay, policy_groups(network))
 
@@ -71,7 +74,7 @@ def _lan_ports(network: Network) -> Iterator[Issue]:
 def _ports(network: Network) -> Iterator[Issue]:
     gateways = [branch.gateway for branch in network.overlay.branches.values()]
     gateways += [second.gateway for second in network.pairs.values()]
-    addresses: dict[tuple[IPv4Address, str | None], Port] = {}
+    addresses: dict[tuple[Address, str | None], Port] = {}
     """By address, and by gateway behind a NAT, where others may have the same."""
     interfaces: dict[tuple[str, str], Port] = {}
     for port, line in network.ports.items():
@@ -97,10 +100,29 @@ def _ports(network: Network) -> Iterator[Issue]:
             yield Issue(("ports", port, "next_hop"), message)
 
 
+def _versions(network: Network) -> Iterator[Issue]:
+    """All lines have addresses of one version of IP, that of the tunnels' packets."""
+    family = network.overlay.family
+    for port, line in network.ports.items():
+        given = {"address": line.address, "next_hop": line.next_hop, "second": line.second}
+        for field, address in given.items():
+            if address is None:
+                continue
+            if address.version != family:
+                message = f"found {address}, expected one of IPv{family}, as overlay.family says"
+                yield Issue(("ports", port, field), message)
+            elif isinstance(address, IPv6Address) and address.scope_id is not None:
+                message = f"found {address}, expected it without its zone"
+                yield Issue(("ports", port, field), message)
+        if line.address.version == family and line.address.is_link_local:
+            message = f"found {line.address}, which only neighbours reach, expected another"
+            yield Issue(("ports", port, "address"), message)
+
+
 def _second_addresses(network: Network) -> Iterator[Issue]:
     """With `mptcp` a gateway cannot connect from the address at which it accepts connections."""
     overlay = network.overlay
-    if overlay.transport is not Transport.MPTCP:
+    if overlay.transport is not Transport.MPTCP or overlay.family == 6:
         return
     by_number = sorted(overlay.branches.values(), key=lambda branch: branch.id)
     for branch in by_number[1:-1]:

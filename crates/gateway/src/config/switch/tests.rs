@@ -162,6 +162,32 @@ fn entries_of_ipv6_leave_by_the_next_hop_of_ipv6() {
 }
 
 #[test]
+fn a_port_may_have_ipv6_alone() {
+    let mut document = switched6();
+    for port in document["switch"]["ports"].as_array_mut().unwrap() {
+        for name in ["address", "next_hop"] {
+            port.as_object_mut().unwrap().remove(name);
+        }
+    }
+    let switch = parse(&document).unwrap().switch.unwrap();
+    let port = &switch.ports[0];
+    assert!(port.addresses().all(|address| address.is_ipv6()));
+    assert_eq!(port.next_hop_for([198, 18, 1, 2].into()), None);
+
+    for (taken, missing) in [
+        (&["next_hop"][..], "next_hop"),
+        (&["address"], "address"),
+        (&["address", "next_hop", "address6", "next_hop6"], "address"),
+    ] {
+        let mut document = switched6();
+        for name in taken {
+            document["switch"]["ports"][1].as_object_mut().unwrap().remove(*name);
+        }
+        assert_eq!(fields(&document)[0], format!("switch.ports[1].{missing}"), "without {taken:?}");
+    }
+}
+
+#[test]
 fn an_entry_is_of_one_version() {
     let cases = [
         ("/entries/2/match/destination", json!("198.18.1.2"), "entries[2].match.destination"),
