@@ -71,3 +71,15 @@ def test_bad_input_is_refused(
     code, out, err = hawser(capsys, *arguments)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_the_page_in_docs_is_what_the_results_there_give(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in ("workflows", "docs/runs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    assert hawser(capsys, "docs/runs", "-o", "docs/reproductions.md")[0] == 0
+    made = (tmp_path / "docs" / "reproductions.md").read_text()
+    assert made == (ROOT / "docs" / "reproductions.md").read_text(), "run `make reproductions`"
