@@ -218,18 +218,21 @@ class Branch(Program):
         """Process of the switch's database."""
         return int((self.directory / "ofs" / "ovsdb-server.pid").read_text())
 
-    def status(self) -> dict[str, Any]:
-        code, text = control.ask(self.directory / "gateway.sock", "GET", "/v1/status")
+    def _get(self, path: str) -> dict[str, Any]:
+        code, text = control.ask(self.directory / "gateway.sock", "GET", path)
         assert code == 200, text
         found: dict[str, Any] = json.loads(text)
         return found
 
+    def status(self) -> dict[str, Any]:
+        return self._get("/v1/status")
+
     def configuration(self) -> dict[str, Any]:
         """The configuration that `hawserd` has."""
-        code, text = control.ask(self.directory / "gateway.sock", "GET", "/v1/config")
-        assert code == 200, text
-        found: dict[str, Any] = json.loads(text)
-        return found
+        return self._get("/v1/config")
+
+    def counters(self) -> dict[str, Any]:
+        return self._get("/v1/counters")
 
     def reaches(self) -> set[str]:
         """Branches that packets reach."""

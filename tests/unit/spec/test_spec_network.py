@@ -128,7 +128,12 @@ def test_lines_may_have_ipv6_alone() -> None:
         ("family: 6", "family: 4", "ports.gw1.a.address: found 2001:db8::2, expected one of IPv4"),
         ("family: 6", "family: 4", "ports.gw3.a.next_hop: found fe80::1, expected one of IPv4"),
         ("2001:db8::14", "192.0.2.14", "ports.gw2.b.address: found 192.0.2.14, expected one of"),
-        ("2001:db8::14", "fe80::2", "ports.gw2.b.address: found fe80::2, which only neighbours"),
+        ("2001:db8::14", "fe80::2", "ports.gw2.b.address: found fe80::2, expected one that more"),
+        (
+            "2001:db8::13",
+            "2001:db8::13, second: 192.0.2.9",
+            "ports.gw2.b.second: found 192.0.2.9, expected none",
+        ),
         (
             "fe80::1",
             "fe80::1%eth0",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from typing import Any
 
 from hawser.overlay.lab.plan import AGENTS, ControllerPlan, Daemon, GatewayDaemon, NetworkPlan
 from hawser.overlay.lab.resolved import Resolved
@@ -79,11 +80,13 @@ def _line(lab: Resolved, port: Port) -> AccessLine:
     internet = lab.topology.internet
     assert internet is not None  # noqa: S101 (it has this port)
     described, access = internet.ports[port], lab.addresses.wan[port]
-    second = None if access.listen == access.port else access.listen.ip
+    ends: dict[str, Any] = {"address": access.port.ip, "next_hop": access.next_hop}
+    if access.ends6 is not None:
+        ends = {"address": access.ends6[1].ip, "next_hop": access.ends6[0].ip}
+    elif access.listen != access.port:
+        ends["second"] = access.listen.ip
     return AccessLine(
-        address=access.ends6[1].ip if access.ends6 else access.port.ip,
-        second=None if access.ends6 else second,
-        next_hop=access.ends6[0].ip if access.ends6 else access.next_hop,
+        **ends,
         type=described.type,
         behind_nat=described.nat is not None,
         rate=described.rate,

@@ -44,7 +44,7 @@ class WanPort(Model):
     @property
     def listen(self) -> IPv4Address | IPv6Address:
         """Address that accepts MPTCP connections."""
-        return self.agent if self.second is None or self.address6 else self.second
+        return self.second if self.second and not self.address6 else self.agent
 
 
 class Branch(Model):

@@ -88,12 +88,14 @@ def _function(name: str, place: FunctionPort) -> Function:
 
 
 def _port(port: Port, line: AccessLine) -> WanPort:
-    made = WanPort(
-        interface=line.interface or port.name,
-        type=line.type,
-        behind_nat=line.behind_nat,
-        limited=line.rate is not None,
-    )
-    names = ("address", "next_hop") if line.address.version == 4 else ("address6", "next_hop6")
-    ends = dict(zip(names, (line.address, line.next_hop), strict=True))
-    return made.model_copy(update={**ends, "second": line.second})
+    if line.address.version == 6:
+        ends: dict[str, object] = {"address6": line.address, "next_hop6": line.next_hop}
+    else:
+        ends = {"address": line.address, "next_hop": line.next_hop, "second": line.second}
+    about = {
+        "interface": line.interface or port.name,
+        "type": line.type,
+        "behind_nat": line.behind_nat,
+        "limited": line.rate is not None,
+    }
+    return WanPort.model_validate(ends | about)

@@ -104,19 +104,26 @@ def _versions(network: Network) -> Iterator[Issue]:
     """All lines have addresses of one version of IP, that of the tunnels' packets."""
     family = network.overlay.family
     for port, line in network.ports.items():
-        given = {"address": line.address, "next_hop": line.next_hop, "second": line.second}
-        for field, address in given.items():
-            if address is None:
-                continue
+        for field, address in (("address", line.address), ("next_hop", line.next_hop)):
             if address.version != family:
-                message = f"found {address}, expected one of IPv{family}, as overlay.family says"
-                yield Issue(("ports", port, field), message)
-            elif isinstance(address, IPv6Address) and address.scope_id is not None:
-                message = f"found {address}, expected it without its zone"
-                yield Issue(("ports", port, field), message)
-        if line.address.version == family and line.address.is_link_local:
-            message = f"found {line.address}, which only neighbours reach, expected another"
-            yield Issue(("ports", port, "address"), message)
+                expected = f"one of IPv{family}, as overlay.family says"
+            elif isinstance(address, IPv6Address) and (wanted := _instead(field, address)):
+                expected = wanted
+            else:
+                continue
+            yield Issue(("ports", port, field), f"found {address}, expected {expected}")
+        if line.second is not None and family == 6:
+            message = f"found {line.second}, expected none: with IPv6 `address` accepts connections"
+            yield Issue(("ports", port, "second"), message)
+
+
+def _instead(field: str, address: IPv6Address) -> str | None:
+    """Say what is expected in the place of an IPv6 address that a line cannot have."""
+    if address.scope_id is not None:
+        return "it without its zone"
+    if field == "address" and address.is_link_local:
+        return "one that more than neighbours reach"
+    return None
 
 
 def _second_addresses(network: Network) -> Iterator[Issue]:
