@@ -7,9 +7,9 @@ position begins at the same port as that one's to the rendezvous.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from hawser.spec.overlay import Overlay
 from hawser.spec.port import Port
@@ -48,7 +48,10 @@ def port_pairs(
 
 
 def direct_ports(
-    overlay: Overlay, pair: tuple[str, str], behind: Collection[Port]
+    overlay: Overlay,
+    pair: tuple[str, str],
+    behind: Collection[Port],
+    versions: Mapping[Port, Literal[4, 6]],
 ) -> list[tuple[Port, Port]]:
     """Give the ends of the default paths between two branches, in the order of the pair.
 
@@ -56,12 +59,23 @@ def direct_ports(
         overlay: the SD-WAN.
         pair: the branches.
         behind: WAN ports behind NATs.
+        versions: versions of IP at WAN ports; those of unknown ones are taken to fit.
     """
+    return [
+        (a, b)
+        for a, b in _pairs(overlay, pair, behind)
+        if a not in versions or b not in versions or versions[a] == versions[b]
+    ]
+
+
+def _pairs(
+    overlay: Overlay, pair: tuple[str, str], behind: Collection[Port]
+) -> list[tuple[Port, Port]]:
     one, other = (overlay.branches[name] for name in pair)
     if overlay.rendezvous is None:
         return list(product(one.wan_ports, other.wan_ports))
     if one.id > other.id:
-        return [(b, a) for a, b in direct_ports(overlay, (pair[1], pair[0]), behind)]
+        return [(b, a) for a, b in _pairs(overlay, (pair[1], pair[0]), behind)]
     return port_pairs(
         one.wan_ports,
         other.wan_ports,

@@ -49,7 +49,7 @@ class AccessLine(Model):
     interface: Interface | None = None
     """The gateway's network interface; the port's name if left out."""
     address: Address
-    """The port's address, of the version that `overlay.family` says."""
+    """The port's address. Tunnels join only lines with addresses of the same version."""
     second: IPv4Address | None = None
     """A second address, at which connections of the `mptcp` transport are accepted. A gateway that
     both connects and listens needs one with IPv4: all but those of the lowest and the highest
@@ -153,6 +153,7 @@ def topology(network: Network) -> Topology:
             nat=Nat.ENDPOINT_INDEPENDENT if line.behind_nat else None,
             rate=line.rate,
             reverse=Channel(rate=line.download) if line.download else None,
+            family=line.address.version,
         )
         for port, line in of_first.items()
     }

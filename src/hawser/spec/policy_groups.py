@@ -64,9 +64,10 @@ def compliant(network: Network, pair: tuple[str, str], traffic: TrafficType) -> 
 def direct(network: Network, pair: tuple[str, str]) -> Mapping[str, tuple[Port, Port]]:
     """Give direct paths of two branches with their ports. Leased ports reach only leased ones."""
     behind = {port for port, line in network.ports.items() if line.behind_nat}
+    versions = {port: line.address.version for port, line in network.ports.items()}
     found = {
         f"{pair[0]}.{a.name}>{pair[1]}.{b.name}": (a, b)
-        for a, b in direct_ports(network.overlay, pair, behind)
+        for a, b in direct_ports(network.overlay, pair, behind, versions)
         if a in network.ports and b in network.ports
     }
     return {

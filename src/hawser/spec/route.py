@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from hawser.spec.overlay import Overlay, Paths, SwitchKind, Transport
 from hawser.spec.port import Port
@@ -69,6 +70,12 @@ def switch_kind(topology: Topology, overlay: Overlay) -> SwitchKind:
     automatic = overlay.paths is Paths.AUTOMATIC
     needed = automatic or any(map(has_transit, routes)) or any(leased(topology))
     return SwitchKind.BPF if needed else SwitchKind.NONE
+
+
+def ip_versions(topology: Topology, overlay: Overlay) -> Mapping[Port, Literal[4, 6]]:
+    """Give the version of IP of the tunnels' packets at each WAN port."""
+    ports = topology.internet.ports if topology.internet else {}
+    return {name: port.family or overlay.family for name, port in ports.items()}
 
 
 def leased(topology: Topology) -> set[Port]:

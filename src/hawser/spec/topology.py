@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from ipaddress import IPv4Network
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -119,6 +119,9 @@ class WanPort(Channel):
     """Different values for the direction towards the port (download)."""
     mtu: Annotated[int, Field(ge=576, le=9216)] | None = None
     """Largest IP packet of this access, bytes; that of the internet if left out."""
+    family: Literal[4, 6] | None = None
+    """Version of IP of the tunnels' packets here; that of the overlay if left out. Tunnels join
+    only ports of the same version."""
 
 
 class WanPath(Channel):

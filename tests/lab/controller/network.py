@@ -15,7 +15,7 @@
 | wb            198.18.92.2/24   |----------------| inb 198.18.92.1/24  |
 +--------------------------------+                +---------------------+
 
-With IPv6 alone, the ports of branches have no address of IPv4, and the controller has both.
+Ports of branches that have IPv6 alone have no address of IPv4, and the controller has both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,8 +55,8 @@ PASSWORD = "correct horse battery"  # noqa: S105 (of a test)
 T = TypeVar("T")
 
 
-def network(branches: Sequence[int], family: Family = 4) -> Network:
-    """The network of these branches."""
+def network(branches: Sequence[int], six: Collection[str] = ()) -> Network:
+    """The network of these branches; ports such as `1a` in `six` have IPv6 alone."""
     described = {
         f"b{n}": {
             "id": n,
@@ -70,13 +70,13 @@ def network(branches: Sequence[int], family: Family = 4) -> Network:
     }
     ports = {
         f"gw{n}.w{port[1]}": {
-            "address": address(port, family),
-            "next_hop": next_hop(port, family),
+            "address": address(port, 6 if port in six else 4),
+            "next_hop": next_hop(port, 6 if port in six else 4),
         }
         for n in branches
         for port in (f"{n}a", f"{n}b")
     }
-    overlay = {"transport": "quic", "switch": "bpf", "family": family, "branches": described}
+    overlay = {"transport": "quic", "switch": "bpf", "branches": described}
     return Network.model_validate({"name": "acme", "overlay": overlay, "ports": ports})
 
 
@@ -119,20 +119,20 @@ def environment() -> dict[str, str]:
 class Controller(Program):
     """A controller."""
 
-    def __init__(self, lab: Lab, branches: Sequence[int], family: Family = 4) -> None:
+    def __init__(self, lab: Lab, branches: Sequence[int], six: Collection[str] = ()) -> None:
         super().__init__(lab, CONTROLLER, lab.folder / "controller.log")
         self._lab = lab
-        self._url = URLS[family]
+        self._url = URLS[4]
         self.directory = lab.folder / "controller"
         self._threads = _inside(lab, CONTROLLER)
         (lab.folder / "password").write_text(PASSWORD)
         document = lab.folder / "network.json"
-        made = network(branches, family)
+        made = network(branches, six)
         document.write_text(made.model_dump_json(by_alias=True, exclude_none=True))
         self._session = ""
         run(
             *(sys.executable, "-m", "hawser.cli", "controller", "init", str(self.directory)),
-            *("--network", str(document), "--host", "0.0.0.0" if family == 4 else "::"),  # noqa: S104 (of a namespace)
+            *("--network", str(document), "--host", "::" if six else "0.0.0.0"),  # noqa: S104 (of a namespace)
             *("--password-file", str(lab.folder / "password")),
         )
 
@@ -249,10 +249,10 @@ class Branch(Program):
 class Deployment:
     """A controller and the machines of branches. Leaving the context ends and removes all."""
 
-    def __init__(self, folder: Path, branches: Sequence[int], family: Family = 4) -> None:
+    def __init__(self, folder: Path, branches: Sequence[int], six: Collection[str] = ()) -> None:
         self.lab = Lab(folder)
         self._numbers = branches
-        self._family: Family = family
+        self._six = six
 
     def __enter__(self) -> Deployment:
         with contextlib.ExitStack() as stack:
@@ -265,11 +265,11 @@ class Deployment:
                 )
                 ports = "net.ipv4.ip_local_port_range=1024 4095"
                 self.lab.at(number, "sysctl", "-qw", ports)
-            if self._family == 6:
+            if self._six:
                 self._use_ipv6_alone()
-            self.controller = Controller(self.lab, self._numbers, self._family)
+            self.controller = Controller(self.lab, self._numbers, self._six)
             stack.callback(self.controller.stop, signal.SIGKILL)
-            self.branches = {n: Branch(self.lab, n, self._family) for n in self._numbers}
+            self.branches = {n: Branch(self.lab, n, self._reach(n)) for n in self._numbers}
             for branch in self.branches.values():
                 stack.callback(branch.end)
             self._stack = stack.pop_all()
@@ -280,9 +280,12 @@ class Deployment:
 
     def _use_ipv6_alone(self) -> None:
         add_ipv6(self.lab)
-        for number in self._numbers:
-            for port in ("wa", "wb"):
-                self.lab.at(number, "ip", "-4", "address", "flush", "dev", port)
+        for number, port in self._six:
+            self.lab.at(int(number), "ip", "-4", "address", "flush", "dev", f"w{port}")
+
+    def _reach(self, number: int) -> Family:
+        """The version of IP by which a branch reaches the controller."""
+        return 6 if {f"{number}a", f"{number}b"}.issubset(self._six) else 4
 
     def join_all(self) -> None:
         """Join all branches with a token each."""

@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+from ipaddress import ip_address
 from itertools import permutations
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_from_tokens_to_traffic(tmp_path: Path, branches: tuple[int, ...]) -> No
 
 
 def test_branches_whose_accesses_have_ipv6_alone(tmp_path: Path) -> None:
-    with Deployment(tmp_path, (1, 2, 3), family=6) as network:
+    with Deployment(tmp_path, (1, 2, 3), six=("1a", "1b", "2a", "2b", "3a", "3b")) as network:
         network.controller.begin()
         network.join_all()
         until(network.connected, "every branch reaches every other")
@@ -58,6 +59,30 @@ def test_branches_whose_accesses_have_ipv6_alone(tmp_path: Path) -> None:
         assert all("address" not in port for port in passed["ports"])
         entries = network.branches[3].counters()["switch"]["entries"]
         assert any(each["packets"] for each in entries if "transit" in each["name"])
+
+
+def test_lines_of_ipv4_beside_lines_of_ipv6(tmp_path: Path) -> None:
+    """Paths join ports of the same version, and one of IPv6 leads through a branch of IPv6."""
+    with Deployment(tmp_path, (1, 2, 3), six=("1b", "2b", "3a", "3b")) as network:
+        network.controller.begin()
+        network.join_all()
+        until(network.connected, "every branch reaches every other")
+        until(network.controller.settled)
+        through = {"paths": ["b1.wb>b3.wa>b3.wb>b2.wb", "b1.wa>b2.wa"]}
+        network.controller.patch({"overlay": {"path_groups": {"through": through}}})
+        until(network.controller.settled, "the way through b3 is in force")
+        for one, other in ((1, 2), (1, 3), (2, 3)):
+            network.ping(one, other)
+        until(lambda: versions(network, 2) == [6, 4], "both paths between b1 and b2 are up")
+        assert versions(network, 3) == [6, 6]
+
+
+def versions(network: Deployment, other: int) -> list[int]:
+    """Versions of IP of the paths from b1 to another branch that are up."""
+    (peer,) = (each for each in network.branches[1].status()["peers"] if each["id"] == other)
+    (group,) = peer["groups"]
+    up = (path for path in group["paths"] if path["state"] == "up")
+    return [ip_address(path["local"]).version for path in up]
 
 
 def known(network: Deployment) -> bool:

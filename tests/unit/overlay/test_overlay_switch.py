@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from ipaddress import ip_address
 from itertools import combinations, product
 from typing import Any
 
@@ -414,6 +415,22 @@ def test_with_family_6_entries_and_ports_have_ipv6_addresses(transport: str) -> 
     assert not {"address6", "next_hop6"} & four["switch"]["ports"][0].keys()
 
 
+def test_ports_of_either_version_have_paths_to_their_like() -> None:
+    document = file({1: "ab", 2: "ab", 3: "a"}, transport="quic", switch="bpf")
+    for port in ("gw1.b", "gw2.b"):
+        document["topology"]["internet"]["ports"][port]["family"] = 6
+    assert mistakes(json.dumps(document)) == []
+    configs: Any = [emitted(daemon) for daemon in network(scenario(document)).daemons]
+    versions = [
+        [ip_address(path["local"]).version for group in peer["groups"] for path in group["paths"]]
+        for config in configs
+        for peer in config["peers"]
+    ]
+    assert versions == [[4, 6], [4], [4, 6], [4], [4], [4]]
+    ports = [port for config in configs for port in config["switch"]["ports"]]
+    assert ["address6" in port for port in ports] == [False, True, False, True, False]
+
+
 def test_an_entry_is_of_one_version() -> None:
     config: Any = emitted(network(scenario(file(FIVE, [EXAMPLE]))).daemons[0])
     entry = config["switch"]["entries"][0]
@@ -426,7 +443,7 @@ def test_an_entry_is_of_one_version() -> None:
 
 def test_openflow_is_refused_with_family_6() -> None:
     (wrong,) = mistakes(json.dumps(file(FIVE, [EXAMPLE], switch="openflow", family=6)))
-    assert "found 6 with switch openflow, whose flows match addresses of IPv4" in wrong
+    assert "found openflow, whose flows match addresses of IPv4" in wrong
     for transport in ("mptcp", "quic"):
         fine = file(FIVE, [EXAMPLE], switch="bpf", family=6, transport=transport)
         assert mistakes(json.dumps(fine)) == []

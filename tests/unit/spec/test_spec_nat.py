@@ -52,7 +52,14 @@ def test_the_example_is_right() -> None:
             ("overlay.path_groups={far: {paths: [b1.fibre>b3.a>b3.a>b2.fibre]}}",),
             "found bpf, but gw1.fibre is behind a NAT, expected none: entries of a switch name",
         ),
-        (("overlay.family=6",), "overlay.family: found 6, but gw1.fibre is behind a NAT of IPv4"),
+        (
+            ("overlay.family=6",),
+            "overlay.family: found 6 at gw1.fibre, which is behind a NAT of IPv4",
+        ),
+        (
+            ("topology.internet.ports.gw1.lte.family=6",),
+            "topology.internet.ports.gw1.lte.family: found 6 at gw1.lte, which is behind a NAT",
+        ),
         (
             ("topology.internet.ports.gw1.lte.type=leased",),
             "gw1.lte.nat: found endpoint-independent at a leased line, expected none",

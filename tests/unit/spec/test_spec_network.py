@@ -99,11 +99,16 @@ def test_mistakes_are_told_with_their_place(old: str, new: str, message: str) ->
     assert all(each.startswith("acme.yaml:") for each in found)
 
 
-ACME6 = (
-    ACME.replace("transport: quic", "transport: quic\n  family: 6")
-    .replace("192.0.2.", "2001:db8::")
-    .replace("next_hop: 2001:db8::17", "next_hop: fe80::1")
+ACME6 = ACME.replace("192.0.2.", "2001:db8::").replace(
+    "next_hop: 2001:db8::17", "next_hop: fe80::1"
 )
+B = (
+    "gw1.b: {address: 192.0.2.6, next_hop: 192.0.2.5",
+    "gw2.b: {address: 192.0.2.14, next_hop: 192.0.2.13",
+)
+MIXED = ACME.replace("b1.a>b3.a>b3.a>b2.b", "b1.a>b3.a>b3.a>b2.a")
+for line in B:
+    MIXED = MIXED.replace(line, line.replace("192.0.2.", "2001:db8::"))
 
 
 def test_lines_may_have_ipv6_alone() -> None:
@@ -122,12 +127,78 @@ def test_lines_may_have_ipv6_alone() -> None:
     assert {each.version for each in agents} == {6}
 
 
+def test_lines_of_both_versions_have_paths_of_their_own() -> None:
+    network = load_network(MIXED, "acme.yaml")
+    made = configurations(fabric_of(network))
+    to = {
+        (name, peer.branch): [(str(path.local), str(path.remote)) for path in group.paths]
+        for name, config in made.items()
+        for peer in config.peers
+        for group in peer.groups
+    }
+    assert to["b1", "b2"] == [("192.0.2.2", "192.0.2.10"), ("2001:db8::6", "2001:db8::14")]
+    assert to["b1", "b3"] == [("192.0.2.2", "192.0.2.18")]  # b3 has no line of IPv6
+    for config in made.values():
+        assert config.switch is not None
+        for entry in config.switch.entries:
+            ends = (*dict(entry.match).values(), *dict(entry.write).values())
+            assert len({each.version for each in ends if hasattr(each, "version")}) == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("family: 6", "family: 4", "ports.gw1.a.address: found 2001:db8::2, expected one of IPv4"),
-        ("family: 6", "family: 4", "ports.gw3.a.next_hop: found fe80::1, expected one of IPv4"),
-        ("2001:db8::14", "192.0.2.14", "ports.gw2.b.address: found 192.0.2.14, expected one of"),
+        ("b3.a>b2.a", "b3.a>b2.b", "b1.a>b3.a>b3.a>b2.b, but b3.a has IPv4 and b2.b has IPv6"),
+        (
+            "transport: quic",
+            "transport: mptcp",
+            "overlay.transport: found mptcp, whose connections",
+        ),
+        (
+            "transport: quic",
+            "transport: quic\n  paths: automatic",
+            "overlay.paths: found automatic",
+        ),
+        (
+            "transport: quic",
+            "transport: quic\n  rendezvous: b3",
+            "overlay.rendezvous: found b3, but",
+        ),
+        (
+            "transport: quic",
+            "transport: quic\n  switch: openflow",
+            "overlay.switch: found openflow",
+        ),
+        (
+            "cost_per_gb: 2.5",
+            "behind_nat: true",
+            "ports.gw1.b.behind_nat: found true at a line of IPv6",
+        ),
+    ],
+)
+def test_mistakes_where_lines_have_both_versions(old: str, new: str, message: str) -> None:
+    assert old in MIXED
+    found = messages(MIXED.replace(old, new, 1))
+    assert any(message in each for each in found), found
+
+
+def test_branches_without_a_version_in_common_need_no_tunnel() -> None:
+    alone = MIXED.replace("192.0.2.18, next_hop: 192.0.2.17", "fd00::1, next_hop: fe80::1")
+    alone = alone.replace("wan: [a, b]", "wan: [a]").replace(
+        "b1.a>b3.a>b3.a>b2.a, b1.b>b2.b", "b1.a>b2.a"
+    )
+    alone = "\n".join(line for line in alone.splitlines() if ".b: {" not in line)
+    found = messages(alone)
+    assert len(found) == 2
+    assert all("one of the two branches has only IPv4 and the other only IPv6" in x for x in found)
+    apart = alone.replace("transport: quic", "transport: quic\n  access: {b3: []}")
+    assert set(configurations(fabric_of(load_network(apart, "acme.yaml")))["b3"].peers) == set()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2001:db8::14", "192.0.2.14", "gw2.b.next_hop: found 2001:db8::13, expected one of IPv4"),
         ("2001:db8::14", "fe80::2", "ports.gw2.b.address: found fe80::2, expected one that more"),
         (
             "2001:db8::13",
@@ -141,9 +212,9 @@ def test_lines_may_have_ipv6_alone() -> None:
         ),
         ("2001:db8::14", "2001:db8::10", "an address of gw2.a too"),
         (
-            "family: 6",
-            "family: 6\n  switch: openflow",
-            "overlay.family: found 6 with switch openfl",
+            "transport: quic",
+            "transport: quic\n  switch: openflow",
+            "overlay.switch: found openflow, whose flows match addresses of IPv4",
         ),
     ],
 )

@@ -111,13 +111,17 @@ def addresses(
         topology: nodes and links.
         lans: prefixes of the branches' LANs, by the gateways' ports to them.
         both: nodes that both open and accept MPTCP connections.
-        family: version of IP of the tunnels' packets.
+        family: version of IP of the tunnels' packets at ports that do not say it.
     """
     internet = topology.internet
     ports = internet.ports if internet else {}
     wan = {
         port: _access(
-            port, index, second=port.node in both, family=family, nat=each.nat is not None
+            port,
+            index,
+            second=port.node in both,
+            family=each.family or family,
+            nat=each.nat is not None,
         )
         for index, (port, each) in enumerate(ports.items())
     }

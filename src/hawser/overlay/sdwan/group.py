@@ -137,11 +137,12 @@ class _Groups:
 
         The Type I group uses pairs of leased lines, if there are any. A leased line reaches only
         leased lines: a subflow between two ports that do not reach each other takes one of the
-        existing paths.
+        existing paths. Two gateways without ports that reach each other have no group.
         """
         direct, number = self._direct(pair), self._first_number(pair)
         if not self._switched:
-            yield self._group(pair, number, TrafficType.II, direct)
+            if direct:
+                yield self._group(pair, number, TrafficType.II, direct)
             return
         alike = [hop for hop in direct if len({self._leased(stop) for stop in hop}) == 1]
         urgent = [hop for hop in alike if self._leased(hop[0])]
@@ -161,7 +162,10 @@ class _Groups:
         return self._port(stop).type is PortType.LEASED
 
     def _direct(self, pair: Pair) -> list[Hop]:
-        """Give the default pairs of WAN ports, in the order of the subflows (004 III.A)."""
+        """Give the default pairs of WAN ports, in the order of the subflows (004 III.A).
+
+        Both ports of a pair have addresses of the same version of IP.
+        """
         first, second = pair
         theirs = self._branches[second].ports
         hidden = any(port.behind_nat for port in theirs.values())
@@ -171,7 +175,8 @@ class _Groups:
             rendezvous=second == self._rendezvous,
             introduced=hidden and self._rendezvous is not None,
         )
-        return [(Stop(first, a), Stop(second, b)) for a, b in found]
+        ends = [(Stop(first, a), Stop(second, b)) for a, b in found]
+        return [hop for hop in ends if len({self._port(stop).agent.version for stop in hop}) == 1]
 
     def _first_number(self, pair: Pair) -> int:
         """Give the number of two gateways' first default group, unique among their branches'."""

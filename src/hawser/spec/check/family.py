@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from hawser.spec.chain import LEAST_LINK_MTU_IPV6, Chain
 from hawser.spec.errors import found
 from hawser.spec.explain import Loc
 from hawser.spec.measurement import Iperf3, Load, Measurement, Protocol, Throughput
-from hawser.spec.overlay import Overlay, SwitchKind
-from hawser.spec.port import node_of
-from hawser.spec.route import switch_kind
-from hawser.spec.topology import Topology
+from hawser.spec.overlay import Overlay, Paths, SwitchKind, Transport
+from hawser.spec.port import Port, node_of
+from hawser.spec.route import ip_versions, switch_kind
+from hawser.spec.topology import Internet, Topology
 from hawser.spec.validate import Issue
 from hawser.spec.way import first_hops
 from hawser.spec.workflow import Scenario
@@ -29,8 +30,9 @@ def link_mtus(topology: Topology) -> Iterator[Issue]:
 
 def families(scenario: Scenario) -> Iterator[Issue]:
     """Check a scenario that is right otherwise: its tunnels and measurements."""
-    if scenario.overlay is not None and scenario.overlay.family == 6:
-        yield from _tunnels(scenario, scenario.overlay)
+    if scenario.overlay is not None:
+        yield from tunnels(scenario.topology, scenario.overlay)
+        yield from _internet(scenario.topology, scenario.overlay)
     for name, measurement in scenario.measurements.items():
         loc: Loc = ("measurements", name)
         if measurement.family == 6:
@@ -39,24 +41,46 @@ def families(scenario: Scenario) -> Iterator[Issue]:
                 yield from _flows((*loc, "flows"), measurement)
 
 
-def openflow(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
-    """Check that tunnels of IPv6 do not lead through OpenFlow switches."""
-    if overlay.family == 6 and switch_kind(topology, overlay) is SwitchKind.OPENFLOW:
-        message = "found 6 with switch openflow, whose flows match addresses of IPv4"
-        yield Issue(_FAMILY, f"{message}, expected switch bpf, or family 4")
+def tunnels(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
+    """Check that what leads the tunnels knows the versions of IP of their ports."""
+    ports = {version: port for port, version in _versions(topology, overlay).items()}
+    if 6 in ports and switch_kind(topology, overlay) is SwitchKind.OPENFLOW:
+        message = f"found openflow, whose flows match addresses of IPv4, but {ports[6]} has IPv6"
+        yield Issue(("overlay", "switch"), f"{message}; expected bpf")
+    if len(ports) < 2 or overlay.transport is Transport.NONE:
+        return
+    mixed = f"but {ports[4]} has IPv4 and {ports[6]} has IPv6; expected one version at all ports"
+    if overlay.transport is Transport.MPTCP:
+        message = f"found mptcp, whose connections have subflows of one version, {mixed}, or quic"
+        yield Issue(("overlay", "transport"), message)
+    if overlay.paths is Paths.AUTOMATIC:
+        yield Issue(("overlay", "paths"), f"found automatic, {mixed}, or manual")
+    if overlay.rendezvous is not None:
+        yield Issue(("overlay", "rendezvous"), f"found {overlay.rendezvous}, {mixed}, or none")
 
 
-def _tunnels(scenario: Scenario, overlay: Overlay) -> Iterator[Issue]:
-    """Check that nothing is between the tunnels' ends that knows IPv4 only."""
-    internet = scenario.topology.internet
-    yield from openflow(scenario.topology, overlay)
-    if internet is not None and internet.bottlenecks:
-        message = "found 6 with bottlenecks of the internet, expected 4: not supported for IPv6"
-        yield Issue(_FAMILY, message)
-    for port in internet.ports if internet else ():
-        if internet and internet.mtu_of(port) < LEAST_LINK_MTU_IPV6:
+def _versions(topology: Topology, overlay: Overlay) -> Mapping[Port, Literal[4, 6]]:
+    """Give the versions at the WAN ports of branches."""
+    wan = {port for branch in overlay.branches.values() for port in branch.wan_ports}
+    return {port: each for port, each in ip_versions(topology, overlay).items() if port in wan}
+
+
+def _internet(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
+    """Check that nothing of a lab is between tunnels of IPv6 that knows IPv4 only."""
+    internet = topology.internet or Internet(ports={})
+    for port, version in _versions(topology, overlay).items():
+        if version == 4:
+            continue
+        access = internet.ports[port]
+        loc: Loc = ("topology", "internet", "ports", port, "family") if access.family else _FAMILY
+        if internet.bottlenecks:
+            message = f"found 6 at {port} with bottlenecks of the internet, expected 4"
+            yield Issue(loc, f"{message}: not supported for IPv6")
+        if access.nat is not None and overlay.transport is not Transport.NONE:
+            yield Issue(loc, f"found 6 at {port}, which is behind a NAT of IPv4, expected 4")
+        if internet.mtu_of(port) < LEAST_LINK_MTU_IPV6:
             message = f"found 6 at {port} with an MTU of {internet.mtu_of(port)}"
-            yield Issue(_FAMILY, f"{message}, expected at least {LEAST_LINK_MTU_IPV6}")
+            yield Issue(loc, f"{message}, expected at least {LEAST_LINK_MTU_IPV6}")
 
 
 def _flows(loc: Loc, measurement: Load | Throughput) -> Iterator[Issue]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal
 
 from hawser.spec.errors import choices, found
 from hawser.spec.explain import Loc
 from hawser.spec.nat import behind_nats, direct_ports
 from hawser.spec.overlay import Encryption, Overlay, PathGroup, SwitchKind, Transport
 from hawser.spec.port import Port
-from hawser.spec.route import route_branches, stops, switch_kind
+from hawser.spec.route import ip_versions, route_branches, stops, switch_kind
 from hawser.spec.topology import PortType, Topology
 from hawser.spec.validate import Issue
 
@@ -63,7 +64,11 @@ def nats(
     if not behind or overlay.transport is Transport.NONE:
         return
     issues = [*_excluded(topology, overlay, next(iter(behind))), *_hidden(overlay, behind)]
-    yield from issues or _unmet(overlay, behind, _groups(overlay, policy_groups, behind))
+    if issues:
+        yield from issues
+        return
+    versions = ip_versions(topology, overlay) if overlay.rendezvous is None else {}
+    yield from _unmet(overlay, behind, _groups(overlay, policy_groups, behind, versions))
 
 
 def _excluded(topology: Topology, overlay: Overlay, port: Port) -> Iterator[Issue]:
@@ -79,8 +84,6 @@ def _excluded(topology: Topology, overlay: Overlay, port: Port) -> Iterator[Issu
     if kind is not SwitchKind.NONE:
         message = f"found {kind.value}, {what}, expected none: entries of a switch name addresses"
         yield Issue(("overlay", "switch"), message)
-    if overlay.family == 6:
-        yield Issue(("overlay", "family"), f"found 6, {what} of IPv4, expected 4")
 
 
 def _hidden(overlay: Overlay, behind: Mapping[Port, str]) -> Iterator[Issue]:
@@ -91,7 +94,10 @@ def _hidden(overlay: Overlay, behind: Mapping[Port, str]) -> Iterator[Issue]:
 
 
 def _groups(
-    overlay: Overlay, policy_groups: Collection[PathGroup], behind: Collection[Port]
+    overlay: Overlay,
+    policy_groups: Collection[PathGroup],
+    behind: Collection[Port],
+    versions: Mapping[Port, Literal[4, 6]],
 ) -> Mapping[tuple[str, str], Sequence[_Paths]]:
     """Give the groups of all pairs of branches, the lower number first."""
     made: dict[tuple[str, str], list[_Paths]] = {}
@@ -106,7 +112,7 @@ def _groups(
     for each in overlay.default_pairs():
         pair = _by_number(overlay, each)
         if pair not in made:
-            made[pair] = [(_RENDEZVOUS, direct_ports(overlay, pair, behind))]
+            made[pair] = [(_RENDEZVOUS, direct_ports(overlay, pair, behind, versions))]
     return made
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv6Address
 
 from hawser.spec.check.classifier import classifier
-from hawser.spec.check.family import openflow
+from hawser.spec.check.family import tunnels
 from hawser.spec.check.nat import nats
 from hawser.spec.check.network_functions import functions
 from hawser.spec.check.overlay import overlay, overlay_on
@@ -43,7 +43,7 @@ def network(network: Network) -> Iterator[Issue]:
         yield from refused
         yield from functions(network)
         yield from pairs(network)
-        yield from openflow(like, network.overlay)
+        yield from tunnels(like, network.overlay)
         if not wrong and not refused:
             yield from nats(like, network.overlay, policy_groups(network))
 
@@ -95,24 +95,25 @@ def _ports(network: Network) -> Iterator[Issue]:
         if line.behind_nat and line.type is PortType.LEASED:
             message = "found true at a leased line, expected false"
             yield Issue(("ports", port, "behind_nat"), message)
+        if line.behind_nat and line.address.version == 6:
+            message = "found true at a line of IPv6, expected false"
+            yield Issue(("ports", port, "behind_nat"), message)
         if line.next_hop in (line.address, line.second):
             message = f"found {line.next_hop}, the port's own address, expected a router's"
             yield Issue(("ports", port, "next_hop"), message)
 
 
 def _versions(network: Network) -> Iterator[Issue]:
-    """All lines have addresses of one version of IP, that of the tunnels' packets."""
-    family = network.overlay.family
+    """A line's addresses are of one version of IP, and others reach them."""
     for port, line in network.ports.items():
+        version = line.address.version
+        if line.next_hop.version != version:
+            message = f"found {line.next_hop}, expected one of IPv{version}, as address is"
+            yield Issue(("ports", port, "next_hop"), message)
         for field, address in (("address", line.address), ("next_hop", line.next_hop)):
-            if address.version != family:
-                expected = f"one of IPv{family}, as overlay.family says"
-            elif isinstance(address, IPv6Address) and (wanted := _instead(field, address)):
-                expected = wanted
-            else:
-                continue
-            yield Issue(("ports", port, field), f"found {address}, expected {expected}")
-        if line.second is not None and family == 6:
+            if isinstance(address, IPv6Address) and (wanted := _instead(field, address)):
+                yield Issue(("ports", port, field), f"found {address}, expected {wanted}")
+        if line.second is not None and version == 6:
             message = f"found {line.second}, expected none: with IPv6 `address` accepts connections"
             yield Issue(("ports", port, "second"), message)
 
@@ -129,13 +130,13 @@ def _instead(field: str, address: IPv6Address) -> str | None:
 def _second_addresses(network: Network) -> Iterator[Issue]:
     """With `mptcp` a gateway cannot connect from the address at which it accepts connections."""
     overlay = network.overlay
-    if overlay.transport is not Transport.MPTCP or overlay.family == 6:
+    if overlay.transport is not Transport.MPTCP:
         return
     by_number = sorted(overlay.branches.values(), key=lambda branch: branch.id)
     for branch in by_number[1:-1]:
         for port in branch.wan_ports:
             line = network.ports.get(port)
-            if line is not None and line.second is None:
+            if line is not None and line.second is None and line.address.version == 4:
                 message = "found none, expected an address: this gateway connects and listens"
                 yield Issue(("ports", port, "second"), message)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from hawser.spec.check.topology import near
 from hawser.spec.explain import Loc
+from hawser.spec.nat import direct_ports
 from hawser.spec.overlay import (
     MAX_PATHS,
     Branch,
@@ -14,10 +15,12 @@ from hawser.spec.overlay import (
     SwitchKind,
     Transport,
 )
+from hawser.spec.port import Port
 from hawser.spec.route import (
     Stop,
     has_transit,
     hops,
+    ip_versions,
     leased,
     route_branches,
     stops,
@@ -42,7 +45,8 @@ def path_groups(topology: Topology, overlay: Overlay) -> Iterator[Issue]:
     if overlay.transport is Transport.IPIP:
         yield from _tunnels(sound)
     if overlay.transport in _SWITCHED:
-        yield from _subflows(overlay, sound)
+        yield from _subflows(topology, overlay, sound)
+    if overlay.transport is not Transport.NONE:
         yield from _apart(topology, overlay, sound)
 
 
@@ -122,14 +126,21 @@ def _unswitched(overlay: Overlay) -> str | None:
 
 
 def _unjoined(topology: Topology, overlay: Overlay, route: str) -> str | None:
-    """Check that no hop connects a leased line and the internet."""
-    lines = leased(topology)
+    """Check that no hop connects a leased line and the internet, and none IPv4 and IPv6."""
+    lines, versions = leased(topology), ip_versions(topology, overlay)
     for hop in hops(route):
-        ports = [f"{overlay.branches[stop.branch].gateway}.{stop.port}" for stop in hop]
-        if len({port in lines for port in ports}) > 1:
+        if len({_port(overlay, stop) in lines for stop in hop}) > 1:
             one, other = (f"{stop.branch}.{stop.port}" for stop in hop)
             return f"found {one}>{other}, but only one of these ports is a leased line"
+    passed = {versions.get(_port(overlay, stop)): stop for stop in stops(route)}
+    if {4, 6}.issubset(passed):
+        four, six = (f"{passed[each].branch}.{passed[each].port}" for each in (4, 6))
+        return f"found {route}, but {four} has IPv4 and {six} has IPv6"
     return None
+
+
+def _port(overlay: Overlay, stop: Stop) -> Port:
+    return Port(overlay.branches[stop.branch].gateway, stop.port)
 
 
 def _repeated(group: PathGroup, loc: Loc) -> Iterator[Issue]:
@@ -212,15 +223,19 @@ def _tunnels(groups: dict[str, PathGroup]) -> Iterator[Issue]:
         ends.setdefault(pair, name)
 
 
-def _subflows(overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
+def _subflows(
+    topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]
+) -> Iterator[Issue]:
     """Check the number of default paths: one for each pair of WAN ports without a group."""
     narrow = overlay.transport is Transport.MPTCP
+    versions = ip_versions(topology, overlay)
     described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
     for first, second in overlay.default_pairs():
         if not narrow and {first, second} in described:
             continue
         ends = overlay.branches[first], overlay.branches[second]
-        count, most = len(ends[0].wan) * len(ends[1].wan), _most(ends) if narrow else MAX_PATHS
+        count = len(direct_ports(overlay, (first, second), (), versions))
+        most = _most(ends) if narrow else MAX_PATHS
         if count > most:
             message = f"found {count} paths to branch {first}, expected at most {most}"
             message += ": a path label has no more numbers for them" if narrow else " in a group"
@@ -237,14 +252,26 @@ def _most(ends: Sequence[Branch]) -> int:
 
 def _apart(topology: Topology, overlay: Overlay, groups: dict[str, PathGroup]) -> Iterator[Issue]:
     """Check that two branches without a path group have ports that reach each other."""
-    lines = leased(topology)
+    lines = leased(topology) if overlay.transport in _SWITCHED else set[Port]()
+    versions = ip_versions(topology, overlay)
     described = {frozenset(route_branches(group.paths[0])) for group in groups.values()}
     kinds = {
-        name: {port in lines for port in branch.wan_ports}
+        name: {(port in lines, versions.get(port, 4)) for port in branch.wan_ports}
         for name, branch in overlay.branches.items()
     }
     for first, second in overlay.default_pairs():
         if not kinds[first] & kinds[second] and {first, second} not in described:
-            message = f"found no port that reaches branch {first}: one of the two branches has only"
-            message += " leased lines and the other has none; expected a path group between them"
+            why = _why(kinds[first], kinds[second])
+            message = f"found no port that reaches branch {first}: {why}"
             yield Issue(("overlay", "branches", second, "wan"), message)
+
+
+def _why(first: Collection[tuple[bool, int]], second: Collection[tuple[bool, int]]) -> str:
+    """Say why ports do not reach each other, and what helps."""
+    if not {version for _, version in first} & {version for _, version in second}:
+        message = "one of the two branches has only IPv4 and the other only IPv6;"
+        return f"{message} expected ports of the same version, or no tunnel between them (hubs)"
+    message = "leased lines and internet ports of the two have different versions of IP"
+    if not {line for line, _ in first} & {line for line, _ in second}:
+        message = "one of the two branches has only leased lines and the other has none"
+    return f"{message}; expected a path group between them"
