@@ -65,7 +65,12 @@ _PasswordOption = Annotated[
 _DatabaseOption = Annotated[
     str, typer.Option("--database", metavar="URL", help="SQLite or PostgreSQL.")
 ]
-_HostOption = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to serve at.")]
+_HostOption = Annotated[
+    str,
+    typer.Option(
+        "--host", metavar="ADDRESS", help="Address to serve at; `::` for all of IPv6 and IPv4."
+    ),
+]
 _ApiPortOption = Annotated[
     int, typer.Option("--api-port", min=1, max=65535, help="TCP port of the API.")
 ]

@@ -117,7 +117,7 @@ class Settings(Model):
     database: str
     """URL of the database; a path of SQLite is relative to the directory."""
     host: str = "127.0.0.1"
-    """Address at which the API and gateways are served."""
+    """Address at which the API and gateways are served; `::` for all of IPv6 and IPv4."""
     api_port: TcpPort = 8443
     gateways_port: TcpPort = 8444
     names: tuple[HostName, ...] = ()

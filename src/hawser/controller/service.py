@@ -7,7 +7,6 @@ import contextlib
 import gc
 import logging
 import resource
-import socket
 from collections.abc import AsyncIterator
 from ipaddress import ip_address
 
@@ -28,6 +27,7 @@ from hawser.controller.jobs.openflow import driving
 from hawser.controller.jobs.paths import PathConfiguration, choosing
 from hawser.controller.jobs.upkeep import upkeep
 from hawser.controller.link.server import Server
+from hawser.controller.listen import bound
 from hawser.optimise.switching import Rules
 
 _log = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ def _raise_files() -> None:
 
 def _check_port(host: str, port: int) -> None:
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        socket.create_server(address[:2], family=family).close()
+        for each in bound(host, port):
+            each.close()
     except OSError as error:
         reason = str(error.strerror).partition(" (")[0]
         raise DirectoryError(f"{host}:{port}: {reason}") from error
@@ -146,4 +146,4 @@ async def _serve(directory: Directory) -> None:
     proxies = tuple(map(ip_address, map(str, settings.proxies)))
     server = ProxiedServer(config, proxies) if proxies else uvicorn.Server(config)
     _log.info("API at https://%s:%s", settings.host, settings.api_port)
-    await server.serve()
+    await server.serve(sockets=bound(settings.host, settings.api_port))

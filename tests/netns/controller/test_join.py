@@ -79,8 +79,8 @@ def test_lines_of_ipv4_beside_lines_of_ipv6(tmp_path: Path) -> None:
 
 def versions(network: Deployment, other: int) -> list[int]:
     """Versions of IP of the paths from b1 to another branch that are up."""
-    (peer,) = (each for each in network.branches[1].status()["peers"] if each["id"] == other)
-    (group,) = peer["groups"]
+    peers = {peer["branch"]: peer for peer in network.branches[1].status()["peers"]}
+    (group,) = peers[f"b{other}"]["groups"]
     up = (path for path in group["paths"] if path["state"] == "up")
     return [ip_address(path["local"]).version for path in up]
 

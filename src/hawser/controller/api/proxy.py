@@ -20,6 +20,7 @@ import uvicorn
 
 from hawser.controller.access.limit import plain
 from hawser.controller.api.connection import MOST, Connection
+from hawser.controller.listen import bound
 
 Client = tuple[str, int]
 """Address and port."""
@@ -158,17 +159,16 @@ class ProxiedServer(uvicorn.Server):
         """Its TCP port, once it has started."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then accept connections."""
-        del sockets
+        """Start, then accept connections at sockets, by default at the configured host."""
         await super().startup(sockets=[])
         config = self.config
-        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-        listener = socket.create_server((config.host, config.port), family=family)
-        self.port = listener.getsockname()[1]
+        listeners = sockets or bound(config.host, config.port)
+        self.port = listeners[0].getsockname()[1]
         if config.ssl is None:
             raise ValueError("expected a certificate")
         door = Door(self._proxies, config.ssl, MOST)
-        await self._open.enter_async_context(door.serving(listener, self._connection))
+        for listener in listeners:
+            await self._open.enter_async_context(door.serving(listener, self._connection))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more connections, and end."""

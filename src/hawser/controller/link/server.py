@@ -33,6 +33,7 @@ from hawser.controller.link.cap import Cap, Capped
 from hawser.controller.link.notes import Notes
 from hawser.controller.link.session import Session
 from hawser.controller.link.switches import Switches
+from hawser.controller.listen import hosts
 from hawser.controller.telemetry import observation
 from hawser.controller.telemetry.observation import SEEN_EVERY
 
@@ -75,7 +76,7 @@ class Server:
         try:
             async with serve(
                 self._serve,
-                settings.host,
+                cast("Any", hosts(settings.host)),  # asyncio takes several
                 settings.gateways_port,
                 create_connection=cast("Any", partial(_capped, _tls(directory), Cap())),
                 process_request=self._admit,
