@@ -123,13 +123,12 @@ def test_a_block_is_taken_back_and_does_not_return() -> None:
         until(lambda: not chain.rules(), "the rule is removed")
         until(chain.attack_passes, "packets pass again")
         assert chain.sensor.call("DELETE", path)[0] == 404
-        seen = chain.status()["flows"]["malicious"]
+        # A flow that began before the block was taken back does not count: it has met the block.
         until(
-            lambda: chain.attack_passes() and chain.status()["flows"]["malicious"] > seen,
+            lambda: chain.attack_passes() and chain.status()["verdicts"]["pardoned"] > 0,
             "the model finds it malicious again",
         )
         assert not chain.blocks()
-        assert chain.status()["verdicts"]["pardoned"] > 0
 
 
 def test_a_dry_run_blocks_nothing() -> None:
