@@ -298,8 +298,9 @@ class Overlay(Settings):
     path_groups: dict[Name, PathGroup] = {}
     """Path groups. Default: one for each pair of branches, with all pairs of their WAN ports."""
     family: Literal[4, 6] = 4
-    """Version of IP of the tunnels' packets on the WAN. With 6, WAN ports have IPv6 addresses
-    besides, and channels of the internet apply to packets of IPv6."""
+    """Version of IP of the tunnels' packets at a lab's WAN ports that do not say it. With 6, they
+    have IPv6 addresses besides, and channels of the internet apply to packets of IPv6. Lines of a
+    network have the version of their addresses."""
     switch: SwitchKind | None = None
     """Switch for paths through other branches, with the `mptcp` and `quic` transports. Default:
     `bpf` if a path needs a switch, otherwise none."""
