@@ -50,6 +50,7 @@ class Dhcp:
             f"--dhcp-range={address},{address},255.255.255.0,2m",
             "--dhcp-option=option:router,198.18.1.1", "--log-facility=/dev/null",
         )  # fmt: skip
+        until(lambda: ":67 " in self._lab.at(0, "ss", "-Hlun"), "the DHCP server listens")
 
     def renew(self) -> None:
         """Let the client ask for its lease again."""
