@@ -55,8 +55,8 @@ PASSWORD = "correct horse battery"  # noqa: S105 (of a test)
 T = TypeVar("T")
 
 
-def network(branches: Sequence[int], six: Collection[str] = ()) -> Network:
-    """The network of these branches; ports such as `1a` in `six` have IPv6 alone."""
+def network(branches: Sequence[int], ipv6_alone: Collection[str] = ()) -> Network:
+    """The network of these branches; ports such as `1a` in `ipv6_alone` have IPv6 alone."""
     described = {
         f"b{n}": {
             "id": n,
@@ -70,8 +70,8 @@ def network(branches: Sequence[int], six: Collection[str] = ()) -> Network:
     }
     ports = {
         f"gw{n}.w{port[1]}": {
-            "address": address(port, 6 if port in six else 4),
-            "next_hop": next_hop(port, 6 if port in six else 4),
+            "address": address(port, 6 if port in ipv6_alone else 4),
+            "next_hop": next_hop(port, 6 if port in ipv6_alone else 4),
         }
         for n in branches
         for port in (f"{n}a", f"{n}b")
@@ -119,7 +119,7 @@ def environment() -> dict[str, str]:
 class Controller(Program):
     """A controller."""
 
-    def __init__(self, lab: Lab, branches: Sequence[int], six: Collection[str] = ()) -> None:
+    def __init__(self, lab: Lab, branches: Sequence[int], ipv6_alone: Collection[str] = ()) -> None:
         super().__init__(lab, CONTROLLER, lab.folder / "controller.log")
         self._lab = lab
         self._url = URLS[4]
@@ -127,12 +127,12 @@ class Controller(Program):
         self._threads = _inside(lab, CONTROLLER)
         (lab.folder / "password").write_text(PASSWORD)
         document = lab.folder / "network.json"
-        made = network(branches, six)
+        made = network(branches, ipv6_alone)
         document.write_text(made.model_dump_json(by_alias=True, exclude_none=True))
         self._session = ""
         run(
             *(sys.executable, "-m", "hawser.cli", "controller", "init", str(self.directory)),
-            *("--network", str(document), "--host", "::" if six else "0.0.0.0"),  # noqa: S104 (of a namespace)
+            *("--network", str(document), "--host", "::" if ipv6_alone else "0.0.0.0"),  # noqa: S104 (of a namespace)
             *("--password-file", str(lab.folder / "password")),
         )
 
@@ -249,10 +249,12 @@ class Branch(Program):
 class Deployment:
     """A controller and the machines of branches. Leaving the context ends and removes all."""
 
-    def __init__(self, folder: Path, branches: Sequence[int], six: Collection[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, branches: Sequence[int], ipv6_alone: Collection[str] = ()
+    ) -> None:
         self.lab = Lab(folder)
         self._numbers = branches
-        self._six = six
+        self._ipv6_alone = ipv6_alone
 
     def __enter__(self) -> Deployment:
         with contextlib.ExitStack() as stack:
@@ -265,9 +267,9 @@ class Deployment:
                 )
                 ports = "net.ipv4.ip_local_port_range=1024 4095"
                 self.lab.at(number, "sysctl", "-qw", ports)
-            if self._six:
+            if self._ipv6_alone:
                 self._use_ipv6_alone()
-            self.controller = Controller(self.lab, self._numbers, self._six)
+            self.controller = Controller(self.lab, self._numbers, self._ipv6_alone)
             stack.callback(self.controller.stop, signal.SIGKILL)
             self.branches = {n: Branch(self.lab, n, self._reach(n)) for n in self._numbers}
             for branch in self.branches.values():
@@ -280,12 +282,19 @@ class Deployment:
 
     def _use_ipv6_alone(self) -> None:
         add_ipv6(self.lab)
-        for number, port in self._six:
+        for number, port in self._ipv6_alone:
             self.lab.at(int(number), "ip", "-4", "address", "flush", "dev", f"w{port}")
 
     def _reach(self, number: int) -> Family:
         """The version of IP by which a branch reaches the controller."""
-        return 6 if {f"{number}a", f"{number}b"}.issubset(self._six) else 4
+        return 6 if {f"{number}a", f"{number}b"}.issubset(self._ipv6_alone) else 4
+
+    def start(self) -> None:
+        """Start the controller, let all branches join, and wait until each reaches all others."""
+        self.controller.begin()
+        self.join_all()
+        until(self.connected, "every branch reaches every other")
+        until(self.controller.settled, "the controller knows that it is so")
 
     def join_all(self) -> None:
         """Join all branches with a token each."""

@@ -36,10 +36,7 @@ DIRECT = {"far": {"id": 0, "paths": ["b1.wa>b2.wb", "b1.wb>b2.wa"]}}
 
 def ready(network: Deployment) -> Deployment:
     """Start everything, and wait until it is as it should be."""
-    network.controller.begin()
-    network.join_all()
-    until(network.connected, "every branch reaches every other")
-    until(network.controller.settled, "the controller knows that it is so")
+    network.start()
     return network
 
 

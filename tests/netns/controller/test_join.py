@@ -45,11 +45,10 @@ def test_from_tokens_to_traffic(tmp_path: Path, branches: tuple[int, ...]) -> No
 
 
 def test_branches_whose_accesses_have_ipv6_alone(tmp_path: Path) -> None:
-    with Deployment(tmp_path, (1, 2, 3), six=("1a", "1b", "2a", "2b", "3a", "3b")) as network:
-        network.controller.begin()
-        network.join_all()
-        until(network.connected, "every branch reaches every other")
-        until(network.controller.settled)
+    with Deployment(
+        tmp_path, (1, 2, 3), ipv6_alone=("1a", "1b", "2a", "2b", "3a", "3b")
+    ) as network:
+        network.start()
         through = {"paths": ["b1.wa>b3.wa>b3.wb>b2.wb", "b1.wb>b2.wb"]}
         network.controller.patch({"overlay": {"path_groups": {"through": through}}})
         until(network.controller.settled, "the way through b3 is in force")
@@ -63,11 +62,8 @@ def test_branches_whose_accesses_have_ipv6_alone(tmp_path: Path) -> None:
 
 def test_lines_of_ipv4_beside_lines_of_ipv6(tmp_path: Path) -> None:
     """Paths join ports of the same version, and one of IPv6 leads through a branch of IPv6."""
-    with Deployment(tmp_path, (1, 2, 3), six=("1b", "2b", "3a", "3b")) as network:
-        network.controller.begin()
-        network.join_all()
-        until(network.connected, "every branch reaches every other")
-        until(network.controller.settled)
+    with Deployment(tmp_path, (1, 2, 3), ipv6_alone=("1b", "2b", "3a", "3b")) as network:
+        network.start()
         through = {"paths": ["b1.wb>b3.wa>b3.wb>b2.wb", "b1.wa>b2.wa"]}
         network.controller.patch({"overlay": {"path_groups": {"through": through}}})
         until(network.controller.settled, "the way through b3 is in force")
@@ -108,10 +104,7 @@ def statistics(network: Deployment, number: int) -> bool:
 
 def test_a_daemon_that_ends_is_started_again(tmp_path: Path) -> None:
     with Deployment(tmp_path, (1, 2)) as network:
-        network.controller.begin()
-        network.join_all()
-        until(network.connected)
-        until(network.controller.settled)
+        network.start()
         one = network.branches[1]
         before = one.daemon()
         os.kill(before, signal.SIGKILL)
@@ -165,10 +158,7 @@ def reached(network: Deployment, one: int, other: int) -> bool:
 
 def test_gateways_work_without_their_controller(tmp_path: Path) -> None:
     with Deployment(tmp_path, (1, 2)) as network:
-        network.controller.begin()
-        network.join_all()
-        until(network.connected)
-        until(network.controller.settled)
+        network.start()
         network.controller.stop(signal.SIGKILL)
         network.ping(1, 2)
         one = network.branches[1]

@@ -31,10 +31,7 @@ def test_a_class_follows_a_name_and_no_connection_is_lost(tmp_path: Path) -> Non
         settings = network.controller.directory / "controller.json"
         found = json.loads(settings.read_text()) | {"dns_servers": ["127.0.0.1"]}
         settings.write_text(json.dumps(found))
-        network.controller.begin()
-        network.join_all()
-        until(network.connected, "every branch reaches every other")
-        until(network.controller.settled)
+        network.start()
         transfer = Transfer(network.lab, port=7001, pause=0.02)
         with DnsServer(network.controller.within(_port_53), {NAME: ["10.2.0.1"]}) as server:
             server.ttl = 1

@@ -156,10 +156,7 @@ def test_a_gateway_that_returns_takes_its_entries_along(tmp_path: Path) -> None:
 def test_ports_are_given_back(tmp_path: Path) -> None:
     with Deployment(tmp_path, (1, 2)) as network:
         as_on_a_wire(network)
-        network.controller.begin()
-        network.join_all()
-        until(network.connected, "every branch reaches every other")
-        until(network.controller.settled)
+        network.start()
         before = kernel(network)
         for kind, ports in (("openflow", "mpa_0"), ("bpf", "wa")):
             network.controller.patch({"overlay": {"switch": kind}})

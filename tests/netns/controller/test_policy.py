@@ -57,10 +57,7 @@ def test_a_class_that_must_not_use_other_ports_does_not(tmp_path: Path) -> None:
 
 def put_in_force(network: Deployment, policy: dict[str, Any], switch: str) -> None:
     """Join the branches, then put a policy in force."""
-    network.controller.begin()
-    network.join_all()
-    until(network.connected, "every branch reaches every other")
-    until(network.controller.settled, "the controller knows that it is so")
+    network.start()
     change = {"ports": LABELS, "policy": policy, "overlay": {"switch": switch}}
     network.controller.patch(change)
     until(network.controller.settled, "the policy is kept everywhere")

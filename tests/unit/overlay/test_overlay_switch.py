@@ -415,7 +415,7 @@ def test_with_family_6_entries_and_ports_have_ipv6_addresses(transport: str) -> 
     assert not {"address6", "next_hop6"} & four["switch"]["ports"][0].keys()
 
 
-def test_ports_of_either_version_have_paths_to_their_like() -> None:
+def test_paths_join_ports_of_the_same_version() -> None:
     document = file({1: "ab", 2: "ab", 3: "a"}, transport="quic", switch="bpf")
     for port in ("gw1.b", "gw2.b"):
         document["topology"]["internet"]["ports"][port]["family"] = 6

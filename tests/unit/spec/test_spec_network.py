@@ -41,6 +41,12 @@ def messages(text: str) -> list[str]:
     return [str(error) for error in caught.value.errors]
 
 
+def told(text: str, old: str, new: str) -> list[str]:
+    """What is said of a network in which a part is another."""
+    assert old in text
+    return messages(text.replace(old, new, 1))
+
+
 def test_a_network_becomes_configurations() -> None:
     network = load_network(ACME, "acme.yaml")
     fabric = fabric_of(network)
@@ -93,8 +99,7 @@ def test_the_lab_that_is_like_it_is_a_sound_topology() -> None:
     ],
 )
 def test_mistakes_are_told_with_their_place(old: str, new: str, message: str) -> None:
-    assert old in ACME
-    found = messages(ACME.replace(old, new, 1))
+    found = told(ACME, old, new)
     assert any(message in each for each in found), found
     assert all(each.startswith("acme.yaml:") for each in found)
 
@@ -177,8 +182,7 @@ def test_lines_of_both_versions_have_paths_of_their_own() -> None:
     ],
 )
 def test_mistakes_where_lines_have_both_versions(old: str, new: str, message: str) -> None:
-    assert old in MIXED
-    found = messages(MIXED.replace(old, new, 1))
+    found = told(MIXED, old, new)
     assert any(message in each for each in found), found
 
 
@@ -219,8 +223,7 @@ def test_branches_without_a_version_in_common_need_no_tunnel() -> None:
     ],
 )
 def test_mistakes_in_lines_of_ipv6(old: str, new: str, message: str) -> None:
-    assert old in ACME6
-    found = messages(ACME6.replace(old, new, 1))
+    found = told(ACME6, old, new)
     assert any(message in each for each in found), found
 
 
