@@ -14,6 +14,7 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+from hawser.control.https import authority_of
 from hawser.controller.alarms.paths import Limits
 from hawser.controller.api.app import create
 from hawser.controller.api.connection import MOST, Connection
@@ -145,5 +146,5 @@ async def _serve(directory: Directory) -> None:
     )
     proxies = tuple(map(ip_address, map(str, settings.proxies)))
     server = ProxiedServer(config, proxies) if proxies else uvicorn.Server(config)
-    _log.info("API at https://%s:%s", settings.host, settings.api_port)
+    _log.info("API at https://%s", authority_of(settings.host, settings.api_port))
     await server.serve(sockets=bound(settings.host, settings.api_port))
