@@ -113,9 +113,11 @@ fn a_listener_may_lose_its_address_for_a_while() {
         let received_numbers = carry(&mut gateways, 9, first..first + 500);
         assert_eq!(received_numbers, (first..first + 500).collect::<Vec<_>>());
         gateways.run(wait * SECOND);
+        assert_eq!(gateways.reconnects(1), 0, "one that ended has not come back");
         gateways.set_address(1, 0, Some(2));
         gateways.run(8 * SECOND);
         assert_eq!(gateways.path_changes(1), changes, "{wait} s and more without one");
+        assert_eq!(gateways.reconnects(1), changes.1 as u64, "{wait} s and more without one");
     }
 }
 

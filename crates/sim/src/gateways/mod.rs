@@ -386,6 +386,13 @@ impl Gateways {
         self.ends.get(gateway).map(|gateway| (gateway.ups, gateway.downs)).unwrap_or_default()
     }
 
+    /// How many connections of a gateway took another's place.
+    #[must_use]
+    pub fn reconnects(&self, gateway: usize) -> u64 {
+        let groups = self.ends.get(gateway).into_iter().flat_map(|g| g.tunnel.report());
+        groups.flat_map(|(_, groups)| groups.map(|group| group.reconnects())).sum()
+    }
+
     /// Counters of a gateway's path group.
     #[must_use]
     pub fn counters(&self, gateway: usize) -> GroupCounters {

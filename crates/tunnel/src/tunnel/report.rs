@@ -95,11 +95,17 @@ impl<'a> GroupView<'a> {
         self.group.is_up()
     }
 
-    /// Current connections of its paths, and all so far.
+    /// Current connections of its paths.
     #[must_use]
-    pub fn connections(&self) -> (usize, u64) {
-        let made = self.group.members.iter().map(|member| member.connections);
-        (self.group.links().count(), made.sum())
+    pub fn connections(&self) -> usize {
+        self.group.links().count()
+    }
+
+    /// Connections that took another's place; one that ended counts when its path has the next.
+    #[must_use]
+    pub fn reconnects(&self) -> u64 {
+        let again = self.group.members.iter().map(|member| member.connections.saturating_sub(1));
+        again.sum()
     }
 
     /// The oldest wire version of its connections.

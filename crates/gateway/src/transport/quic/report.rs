@@ -26,14 +26,13 @@ pub(super) fn status<S: Stream>(tunnel: &Tunnel<S>, now: Instant) -> Vec<PeerSta
 }
 
 fn group_status(group: &GroupView<'_>, rendezvous: Option<&str>, now: Instant) -> GroupStatus {
-    let (present, made) = group.connections();
     let remote = group.config().paths.first().and_then(|path| path.remote);
     let (tcp_proxy, tcp_proxy_flows) = group.proxy();
     GroupStatus {
         id: group.config().id,
         up: group.is_up(),
-        subflows: u32::try_from(present).unwrap_or(u32::MAX),
-        reconnects: made.saturating_sub(present as u64),
+        subflows: u32::try_from(group.connections()).unwrap_or(u32::MAX),
+        reconnects: group.reconnects(),
         remote: remote.filter(|_| group.is_up()).map(|remote| remote.to_string()),
         encrypted: group.is_up(),
         queued_bytes: usize::try_from(group.queued_bytes()).unwrap_or(usize::MAX),
