@@ -86,9 +86,17 @@ class Ends:
 
 @contextmanager
 def tunnel(
-    deploy: Callable[[NetworkPlan], LocalLab], rekey_after: int | None = None
+    deploy: Callable[[NetworkPlan], LocalLab],
+    rekey_after: int | None = None,
+    ephemeral_ports: int | None = None,
 ) -> Iterator[Ends]:
-    """Give a tunnel; a renews keys after `rekey_after` packets. Skip if a program is missing."""
+    """Give a tunnel; skip if a program is missing.
+
+    Args:
+        deploy: makes the lab.
+        rekey_after: packets after which a renews keys.
+        ephemeral_ports: how many a has; the kernel's default if left out.
+    """
     plan = network(load("x.yaml", lambda _: WORKFLOW).variants[0].scenario)
     lab = deploy(plan)
     a, b = (lab.nodes[name] for name in "ab")
@@ -105,6 +113,9 @@ def tunnel(
     if lacks:
         pytest.skip(lacks[0])
     a.run(["ip", "address", "add", A, "dev", "lo"], timeout=60)
+    if ephemeral_ports is not None:
+        ports = f"net.ipv4.ip_local_port_range=40000 {40000 + ephemeral_ports - 1}"
+        a.run(["sysctl", "-w", ports], timeout=60)
     b.run(["ip", "address", "add", B, "dev", "lo"], timeout=60)
     secret = secrets.token_hex(16)
     folder, other = lab.directory / "own", lab.directory / "other"

@@ -63,6 +63,15 @@ def test_both_implementations_understand_each_other(ends: Ends) -> None:
     assert not any(key[:8] in "".join(log.split()) for key in ends.associations().values())
 
 
+def test_charon_has_ipv4_however_few_ports_are_free(
+    deploy: Callable[[NetworkPlan], LocalLab],
+) -> None:
+    """`hawserd` takes seven of eight, so that one chosen for IPv6 alone would be taken."""
+    with tunnel(deploy, ephemeral_ports=8) as ends:
+        assert ping(ends.a, B) == 3
+        assert "IPv4 disabled" not in (ends.lab.directory / "logs" / "a.log").read_text()
+
+
 def test_tshark_reads_what_is_sealed(ends: Ends, tmp_path: Path) -> None:
     file = tmp_path / "esp.pcap"
     capture = captured(ends, file)

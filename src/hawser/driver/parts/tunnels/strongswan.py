@@ -50,11 +50,14 @@ PORT = 4501
 """UDP port of a charon whose packets `hawserd` carries."""
 PEER_PORT = 4500
 """UDP port where that meets `hawserd` as if it were the other end."""
+# charon insists on a second port. One that the kernel chooses for IPv6 may be taken for IPv4, by
+# `hawserd`, and charon then does without IPv4.
+_SPARE_PORT = 4502
 
 # kernel-libipsec makes routes whatever it is told: then at least nobody looks at them.
 _UNSEEN = "routing_table_prio = 40000"
 _CARRIED = f"""{_UNSEEN}
-  port = 0
+  port = {_SPARE_PORT}
   port_nat_t = {PORT}"""
 _KEYS = """chd = 4
     esp = 2"""
