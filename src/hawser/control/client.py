@@ -26,6 +26,9 @@ from hawser.overlay.config.base import Configuration
 
 _TIMEOUT = 5.0
 """Seconds that a daemon may stay silent; it needs milliseconds."""
+_CONFIGURE_TIMEOUT = 60.0
+"""The same while it applies a configuration: one of 14 400 flow entries took more than 5 s beside
+other tests."""
 
 _ANSWER_MAX = 16 * 1024 * 1024
 """Bytes of an answer that are read at most."""
@@ -132,7 +135,8 @@ class DaemonClient:
         Raises:
             ControlError: it is not valid, with every field that is wrong; nothing has changed.
         """
-        self._request("PUT", "/v1/config", config.model_dump_json().encode())
+        body = config.model_dump_json().encode()
+        self._request("PUT", "/v1/config", body, timeout=_CONFIGURE_TIMEOUT)
 
     def train(self, request: TrainRequest) -> TrainAnswer:
         """Have a gateway send a train of packets, and say when they were sent and received."""
@@ -156,11 +160,13 @@ class DaemonClient:
                 f"{self._control}: GET {path}: unexpected answer: {error}"
             ) from error
 
-    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def _request(
+        self, method: str, path: str, body: bytes | None = None, *, timeout: float | None = None
+    ) -> bytes:
         where = f"{self._control}: {method} {path}"
         headers = {} if body is None else {"Content-Type": "application/json"}
         try:
-            with contextlib.closing(_UnixConnection(self._control)) as connection:
+            with contextlib.closing(_UnixConnection(self._control, timeout)) as connection:
                 connection.request(method, path, body, headers)
                 status, answer = _read(connection.getresponse())
         except (HTTPException, OSError) as error:
@@ -181,14 +187,14 @@ _FIRST_ERROR, _FIRST_FAULT = 400, 500
 class _UnixConnection(HTTPConnection):
     """HTTP over a Unix socket."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("gateway", timeout=_TIMEOUT)
+    def __init__(self, path: Path, timeout: float | None) -> None:
+        super().__init__("gateway", timeout=_TIMEOUT if timeout is None else timeout)
         self._path = path
 
     def connect(self) -> None:
         """Connect; `close` closes the socket also when this fails."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_TIMEOUT)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
 
 

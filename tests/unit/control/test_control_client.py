@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -43,6 +44,8 @@ class Api:
     def __init__(self) -> None:
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.put: Any = None
+        self.pause = 0.0
+        """Seconds until what is put is answered."""
 
 
 @pytest.fixture
@@ -61,6 +64,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 
         def do_PUT(self) -> None:
             state.put = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            time.sleep(state.pause)
             self.do_GET()
 
         do_POST = do_PUT  # noqa: N815
@@ -187,6 +191,15 @@ def test_a_silent_daemon_is_an_error_in_time(
         pytest.raises(ControlError, match="timed out"),
     ):
         DaemonClient(tmp_path / "t").status()
+
+
+def test_a_configuration_may_take_longer(
+    api: Api, client: DaemonClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_TIMEOUT", 0.1)
+    api.pause, api.answers["/v1/config"] = 0.5, (204, b"")
+    client.configure(Configuration())
+    assert api.put == {"version": 1}
 
 
 def test_no_daemon_is_an_error_with_the_place(tmp_path: Path) -> None:
