@@ -72,7 +72,7 @@ def test_it_is_asked_for_each_thing_in_its_turn(tmp_path: Path, driver: DryDrive
     trial = [f"deploy {lab}", f"collect {lab}", f"destroy {lab}"]
     assert driver.asked == ["acquire", *trial, *trial, "release"]
     logs = sorted(path.name for path in (bundle.trials[0].path / "logs").iterdir())
-    assert "f1.log" in logs
+    assert "n1.log" in logs
 
 
 def test_results_say_that_they_are_simulated(tmp_path: Path, driver: DryDriver) -> None:
