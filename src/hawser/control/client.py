@@ -27,8 +27,8 @@ from hawser.overlay.config.base import Configuration
 _TIMEOUT = 5.0
 """Seconds that a daemon may stay silent; it needs milliseconds."""
 _CONFIGURE_TIMEOUT = 60.0
-"""The same while it applies a configuration: one of 14 400 flow entries took more than 5 s beside
-other tests."""
+"""The same while it applies a configuration: one of 14 400 flow entries took more than 5 s on a
+busy machine."""
 
 _ANSWER_MAX = 16 * 1024 * 1024
 """Bytes of an answer that are read at most."""
