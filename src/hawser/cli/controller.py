@@ -203,8 +203,13 @@ def login(
         str | None,
         typer.Option("--code", metavar="CODE", help="Of the second factor, where there is one."),
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait up to two minutes for a controller that starts.")
+    ] = False,
 ) -> None:
     """Begin a session and print its token, for HAWSER_KEY in the environment."""
+    if wait:
+        remote.wait(url, authority)
     client = remote.client_with(url, authority, None)
     password = _secret("Password", password_file)
     body = {"user": user, "password": password} | ({"code": code} if code else {})

@@ -29,6 +29,7 @@ CONTROLLER: Mapping[str, Sequence[str]] = {
         "export HAWSER_CA=acme/ca.pem",
         "export HAWSER_KEY=$(hawser controller login admin)",
         "hawser controller login admin --code 123456",
+        "hawser controller start acme & hawser controller login admin --wait",
     ),
     "export": ("hawser controller export -o network.yaml",),
     "apply": (

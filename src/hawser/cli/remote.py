@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,8 @@ AuthorityOption = Annotated[
 ]
 URL = "https://127.0.0.1:8443"
 _KEY = "HAWSER_KEY"
+_START_S = 120.0
+_POLL_S = 0.5
 
 
 def client(url: str, authority: Path | None) -> ApiClient:
@@ -65,3 +68,27 @@ def client_with(url: str, authority: Path | None, secret: str | None) -> ApiClie
         return ApiClient(url, trusting(files.content(authority)), secret)
     except ValueError as error:
         raise InputError([str(error)]) from error
+
+
+def wait(url: str, authority: Path | None) -> None:
+    """Wait up to two minutes for a controller that is starting.
+
+    A new one makes the authority's certificate before it answers. Without an answer in time this
+    returns, and the next request says what is wrong.
+
+    Raises:
+        InputError: URL or authority are wrong.
+    """
+    from hawser.control.https import ApiError
+
+    end = time.monotonic() + _START_S
+    while time.monotonic() < end:
+        if authority is None or authority.exists():
+            try:
+                client_with(url, authority, None).ask("GET", "/v1/health")
+            except ApiError as error:
+                if error.status is not None:
+                    return
+            else:
+                return
+        time.sleep(_POLL_S)

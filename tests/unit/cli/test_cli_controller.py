@@ -6,11 +6,15 @@ import gzip
 import json
 import re
 import socket
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from harness.ports import free_ports
+from hawser.cli import remote
 from hawser.cli.main import main
 from hawser.pki.authority import Authority
 
@@ -191,3 +195,26 @@ def test_a_controller_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFi
     directory = ("--directory", tmp_path / "gateway")
     assert hawser("gateway", "join", "https://127.0.0.1:9", token, *directory) == 1
     assert "127.0.0.1:9: " in capsys.readouterr().err
+
+
+def test_wait_for_a_controller_that_starts(
+    files: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, gateways = free_ports(2)
+    password = ("--password-file", files / "password")
+    ports = ("--api-port", api, "--gateways-port", gateways)
+    assert hawser("controller", "init", files / "acme", *password, *ports) == 0
+    where = ("--controller", f"https://127.0.0.1:{api}", "--ca", files / "acme" / "ca.pem")
+    login = ("controller", "login", "admin", *password, *where, "--wait")
+    monkeypatch.setattr(remote, "_START_S", 0.1)
+    assert hawser(*login) == 2
+    assert "ca.pem: No such file" in capfd.readouterr().err
+    monkeypatch.setattr(remote, "_START_S", 120.0)
+    start = [sys.executable, "-m", "hawser.cli", "controller", "start", str(files / "acme")]
+    with subprocess.Popen(start) as controller:
+        assert hawser(*login) == 0
+        assert capfd.readouterr().out.strip()
+        controller.terminate()
+    monkeypatch.setattr(remote, "_START_S", 0.1)
+    assert hawser(*login) == 1
+    assert "Connection refused" in capfd.readouterr().err
