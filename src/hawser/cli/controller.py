@@ -204,7 +204,7 @@ def login(
         typer.Option("--code", metavar="CODE", help="Of the second factor, where there is one."),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait up to two minutes for a controller that starts.")
+        bool, typer.Option("--wait", help="Wait up to two minutes for one that is starting.")
     ] = False,
 ) -> None:
     """Begin a session and print its token, for HAWSER_KEY in the environment."""

@@ -33,6 +33,7 @@ AuthorityOption = Annotated[
 URL = "https://127.0.0.1:8443"
 _KEY = "HAWSER_KEY"
 _START_S = 120.0
+"""Until a new controller answers: some seconds, and more than ten on a busy machine."""
 _POLL_S = 0.5
 
 

@@ -212,9 +212,11 @@ def test_wait_for_a_controller_that_starts(
     monkeypatch.setattr(remote, "_START_S", 120.0)
     start = [sys.executable, "-m", "hawser.cli", "controller", "start", str(files / "acme")]
     with subprocess.Popen(start) as controller:
-        assert hawser(*login) == 0
-        assert capfd.readouterr().out.strip()
-        controller.terminate()
+        try:
+            assert hawser(*login) == 0
+            assert capfd.readouterr().out.strip()
+        finally:
+            controller.terminate()
     monkeypatch.setattr(remote, "_START_S", 0.1)
     assert hawser(*login) == 1
     assert "Connection refused" in capfd.readouterr().err
