@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from flow_models import CONTENT, sealed
 from flow_records import random, record
@@ -134,7 +134,7 @@ def read_topic(cluster: Cluster, topic: str, partitions: int) -> list[dict[str, 
     )
     try:
         places = [TopicPartition(topic, number, 0) for number in range(partitions)]
-        ends = {each.partition: consumer.get_watermark_offsets(each, 60)[1] for each in places}
+        ends = {each.partition: end_of(consumer, each) for each in places}
         consumer.assign(places)
         found, deadline = [], time.monotonic() + 30
         while ends and time.monotonic() < deadline:
@@ -148,6 +148,18 @@ def read_topic(cluster: Cluster, topic: str, partitions: int) -> list[dict[str, 
         return found
     finally:
         consumer.close()
+
+
+def end_of(consumer: Consumer, place: TopicPartition) -> int:
+    """Where a partition ends. A broker that has just started leads none yet, and says so."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, 60)[1]
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
 def sent(cluster: Cluster) -> Counter[str]:
