@@ -100,7 +100,7 @@ lock: setup ## pin the Python packages and the jars of Kafka anew
 	$(PY) tools/lock_jars.py
 
 schemas: setup ## write the JSON Schemas anew
-	for name in gateway-config gateway-status gateway-counters gateway-train gateway-train-request wan-config wan-status wan-counters \
+	for name in gateway-config gateway-status gateway-counters gateway-train gateway-train-request wan-config wan-status wan-counters wan-queues \
 	    load-config load-status load-result function-config function-status function-counters \
 	    function-trace function-trace-request classifier-config classifier-counters firewall-rules srv6-proxy-config srv6-proxy-counters \
 	    ipsec-config ipsec-counters function-sensor ids-status ids-blocks ids-verdict; do \

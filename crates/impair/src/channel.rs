@@ -52,6 +52,8 @@ pub struct Counters {
     pub lost: Tally,
     /// Packets dropped by [`Cause::Queue`].
     pub queue_full: Tally,
+    /// Packets that have left the bottleneck, those that are lost behind it included.
+    pub served: Tally,
     /// Duplicates created.
     pub duplicated: Tally,
     /// Packets delayed by [`Reordering`], so that later packets overtake them.
@@ -181,6 +183,12 @@ impl<T: Copy> Channel<T> {
         }
     }
 
+    /// Bytes that wait before the bottleneck; the packet in transmission is not among them. `None` without one.
+    #[must_use]
+    pub fn queued_bytes(&self) -> Option<u64> {
+        self.queue.as_ref().map(Queue::bytes)
+    }
+
     /// Packets in flight behind the bottleneck, duplicates included.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -190,12 +198,14 @@ impl<T: Copy> Channel<T> {
     /// Moves packets that have left the queue by `now` to the delay line.
     fn advance(&mut self, now: Instant) {
         while let Some((exit, queued)) = self.queue.as_mut().and_then(|queue| queue.pop(now)) {
+            self.counters.served.add(queued.size);
             self.propagate(exit, &queued);
         }
     }
 
     fn empty_queue(&mut self, now: Instant) {
         for queued in self.queue.take().into_iter().flat_map(Queue::into_items) {
+            self.counters.served.add(queued.size);
             self.propagate(now, &queued);
         }
     }

@@ -18,6 +18,8 @@ pub(crate) struct Queue<T> {
     waiting: VecDeque<(u32, T)>,
     /// Bytes of the waiting packets.
     bytes: u64,
+    /// When the last transmission ended: the next begins no earlier.
+    free: Instant,
 }
 
 impl<T> Queue<T> {
@@ -28,7 +30,13 @@ impl<T> Queue<T> {
             head: None,
             waiting: VecDeque::new(),
             bytes: 0,
+            free: now,
         }
+    }
+
+    /// Bytes that wait; the packet in transmission is not among them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Replaces limit and server. The packet in transmission ends as it started.
@@ -39,10 +47,11 @@ impl<T> Queue<T> {
 
     /// Enqueues a packet, or returns it if the queue is full.
     ///
-    /// The caller must have removed packets up to `now` with [`Queue::pop`].
+    /// The caller must have removed packets up to `now` with [`Queue::pop`]. Where it has removed later ones
+    /// (a packet may be taken in some time after it arrived), the bottleneck is still busy until those ended.
     pub(crate) fn push(&mut self, now: Instant, size: u32, item: T) -> Result<(), T> {
         if self.head.is_none() {
-            self.head = Some((self.server.serve(now, size), item));
+            self.head = Some((self.server.serve(now.max(self.free), size), item));
             return Ok(());
         }
         if self.bytes + u64::from(size) > self.limit {
@@ -61,6 +70,7 @@ impl<T> Queue<T> {
     /// The next packet whose transmission has ended by `now`, and when it ended.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<(Instant, T)> {
         let (exit, item) = self.head.take_if(|(exit, _)| *exit <= now)?;
+        self.free = exit;
         if let Some((size, next)) = self.waiting.pop_front() {
             self.bytes -= u64::from(size);
             self.head = Some((self.server.serve(exit, size), next));

@@ -92,6 +92,34 @@ fn the_queue_holds_its_bytes_besides_the_packet_in_transmission() {
 }
 
 #[test]
+fn a_packet_taken_in_late_waits_for_those_that_have_left_since() {
+    let bottleneck = Bottleneck { service: rate(8_000_000), queue: 2000 };
+    let profile = Profile { bottleneck: Some(bottleneck), ..Profile::default() };
+    let mut channel = Channel::new(at(0), profile, 1);
+    channel.enqueue(at(0), 1000, 0).unwrap();
+    assert_eq!(drain(&mut channel, 2 * MS), [(0, MS)]);
+    // It arrived while the first was in transmission.
+    channel.enqueue(at(MS / 2), 1000, 1).unwrap();
+    assert_eq!(drain(&mut channel, 5 * MS), [(1, 2 * MS)]);
+}
+
+#[test]
+fn what_waits_and_what_has_left_the_bottleneck_is_counted() {
+    let bottleneck = Bottleneck { service: rate(8_000_000), queue: 2000 };
+    let profile = Profile { bottleneck: Some(bottleneck), ..delayed(5) };
+    let mut channel = Channel::new(at(0), profile, 1);
+    for packet in 0..3 {
+        channel.enqueue(at(0), 1000, packet).unwrap();
+    }
+    assert_eq!(channel.queued_bytes(), Some(2000));
+    assert_eq!(channel.pop_due(at(2 * MS)), None);
+    assert_eq!(channel.queued_bytes(), Some(0));
+    assert_eq!(channel.counters().served.packets, 2);
+    channel.set_profile(at(2 * MS), delayed(5));
+    assert_eq!((channel.queued_bytes(), channel.counters().served.bytes), (None, 3000));
+}
+
+#[test]
 fn a_lost_packet_has_used_the_bottleneck() {
     let bottleneck = Bottleneck { service: rate(8_000_000), queue: 10_000 };
     let lossy = Profile {

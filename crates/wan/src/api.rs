@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, oneshot};
 
 use super::{
-    counters::{Counters, prometheus},
+    counters::{Counters, Queues, prometheus},
     document::Document,
     plan::{self, Plan},
 };
@@ -36,6 +36,8 @@ use super::{
 pub(crate) enum Command {
     /// Send the counters.
     Count(oneshot::Sender<Counters>),
+    /// Send what the queues count.
+    CountQueues(oneshot::Sender<Queues>),
     /// Apply these paths, and confirm.
     Configure(Vec<plan::Path>, oneshot::Sender<()>),
     /// Stop.
@@ -99,6 +101,7 @@ pub(crate) fn router(api: Api) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/counters", get(counters))
+        .route("/v1/queues", get(queues))
         .route("/v1/config", get(config).put(replace))
         .route("/v1/paths/{name}", patch(amend))
         .route("/metrics", get(metrics))
@@ -116,16 +119,23 @@ async fn status(State(api): Shared) -> Json<Status> {
 }
 
 async fn counters(State(api): Shared) -> Result<Json<Counters>, Refusal> {
-    count(&api).await.map(Json)
+    ask(&api, Command::Count).await.map(Json)
+}
+
+async fn queues(State(api): Shared) -> Result<Json<Queues>, Refusal> {
+    ask(&api, Command::CountQueues).await.map(Json)
 }
 
 async fn metrics(State(api): Shared) -> Result<String, Refusal> {
-    count(&api).await.map(|counters| prometheus(&counters))
+    ask(&api, Command::Count).await.map(|counters| prometheus(&counters))
 }
 
-async fn count(api: &Api) -> Result<Counters, Refusal> {
+async fn ask<T>(
+    api: &Api,
+    command: impl FnOnce(oneshot::Sender<T>) -> Command,
+) -> Result<T, Refusal> {
     let (answer, answered) = oneshot::channel();
-    api.handle.send(Command::Count(answer));
+    api.handle.send(command(answer));
     answered.await.map_err(|_| Refusal::Ending)
 }
 
@@ -160,9 +170,7 @@ async fn apply(api: &Api, document: &mut Document, new: &Value) -> Result<Json<D
     let (new, plan) = plan::parse(new)?;
     check_unchanged(document, &new)?;
     let Plan { paths, .. } = plan;
-    let (answer, answered) = oneshot::channel();
-    api.handle.send(Command::Configure(paths, answer));
-    answered.await.map_err(|_| Refusal::Ending)?;
+    ask(api, |answer| Command::Configure(paths, answer)).await?;
     *document = new.clone();
     Ok(Json(new))
 }

@@ -73,6 +73,28 @@ pub(crate) struct PathCounters {
     pub(crate) lateness_us: Quantiles,
 }
 
+/// The queue before the bottleneck of one path.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct QueueCounters {
+    /// The path's name.
+    pub(crate) name: String,
+    /// Packets that have left the bottleneck, those included that were lost behind it.
+    pub(crate) tx_packets: u64,
+    pub(crate) tx_bytes: u64,
+    /// Dropped because the queue was full.
+    pub(crate) drop_queue: u64,
+    /// Bytes that wait now; the packet in transmission is not among them.
+    pub(crate) backlog_bytes: u64,
+}
+
+/// Response to `GET /v1/queues`: little, so that it can be asked for often without a packet sent late for it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "hawserd wan queues")]
+pub(crate) struct Queues {
+    /// Of the paths that have a bottleneck.
+    pub(crate) queues: Vec<QueueCounters>,
+}
+
 /// Quantiles of a distribution in microseconds, with an error of at most 1 %.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub(crate) struct Quantiles {
@@ -92,6 +114,23 @@ pub(crate) fn snapshot(emulator: &mut Emulator) -> Counters {
         paths: emulator.paths().iter().filter(|path| !path.retired).map(path).collect(),
         buffered_bytes: emulator.buffered(),
     }
+}
+
+/// The queues as they are now.
+pub(crate) fn queues(emulator: &Emulator) -> Queues {
+    let used = emulator.paths().iter().filter(|path| !path.retired);
+    Queues { queues: used.filter_map(queue).collect() }
+}
+
+fn queue(path: &Path) -> Option<QueueCounters> {
+    let (backlog_bytes, counted) = (path.channel.queued_bytes()?, path.channel.counters());
+    Some(QueueCounters {
+        name: path.name.clone(),
+        tx_packets: counted.served.packets,
+        tx_bytes: counted.served.bytes,
+        drop_queue: counted.queue_full.packets,
+        backlog_bytes,
+    })
 }
 
 fn interface(port: &mut Port) -> InterfaceCounters {

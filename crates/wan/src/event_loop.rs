@@ -30,6 +30,9 @@ pub(crate) fn run(
     let mut poll_interval = poll_interval(&emulator);
     let mut woke = clock::now();
     loop {
+        // First, so that what is counted is what is so now.
+        let intake = emulator.receive();
+        emulator.send_due();
         for command in commands.try_iter() {
             match command {
                 Command::Stop => return Ok(()),
@@ -41,10 +44,11 @@ pub(crate) fn run(
                 Command::Count(answer) => {
                     let _ = answer.send(counters::snapshot(&mut emulator));
                 }
+                Command::CountQueues(answer) => {
+                    let _ = answer.send(counters::queues(&emulator));
+                }
             }
         }
-        let intake = emulator.receive();
-        emulator.send_due();
         let (due, now) = (emulator.deadline(), clock::now());
         let idle_check = idle_guard.update(now, due.is_some());
         match (intake, poll_interval) {

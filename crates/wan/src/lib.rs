@@ -39,6 +39,7 @@ use self::{
 pub const SCHEMAS: &[schema::Entry] = &[
     ("wan-config", schema::of::<document::Document>),
     ("wan-counters", schema::of::<counters::Counters>),
+    ("wan-queues", schema::of::<counters::Queues>),
     ("wan-status", schema::of::<api::Status>),
 ];
 

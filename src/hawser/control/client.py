@@ -21,6 +21,7 @@ from hawser.control.model import (
     TrainAnswer,
     TrainRequest,
     WanCounters,
+    WanQueues,
 )
 from hawser.overlay.config.base import Configuration
 
@@ -91,6 +92,10 @@ class DaemonClient:
     def wan_counters(self) -> WanCounters:
         """Packets, drops and lateness of a WAN emulator."""
         return self._get("/v1/counters", TypeAdapter(WanCounters))
+
+    def wan_queues(self) -> WanQueues:
+        """What went through the queues of a WAN emulator, and how much waits in them."""
+        return self._get("/v1/queues", TypeAdapter(WanQueues))
 
     def function_counters(self) -> FunctionCounters:
         """Packets and drops of a part of service chains."""

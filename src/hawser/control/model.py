@@ -355,7 +355,7 @@ class WanPath(Answer):
     drop_loss: int
     """Lost as asked."""
     drop_queue: int
-    """Found the queue before a trace full, as asked."""
+    """Found the queue before the bottleneck full, as asked."""
     drop_buffer: int
     """Found no memory: the emulator's own failing."""
     duplicated: int
@@ -365,6 +365,26 @@ class WanPath(Answer):
     delay_us: float
     lateness_us: Quantiles
     """How much later than due its packets were sent."""
+
+
+class WanQueue(Answer):
+    """The queue before the bottleneck of one path of a WAN emulator."""
+
+    name: str
+    tx_packets: int
+    """Have left the bottleneck."""
+    tx_bytes: int
+    drop_queue: int
+    """Found the queue full, as asked."""
+    backlog_bytes: int
+    """Wait now."""
+
+
+class WanQueues(Answer):
+    """Queues of a WAN emulator (`GET /v1/queues`)."""
+
+    queues: tuple[WanQueue, ...]
+    """Of the paths that have a bottleneck."""
 
 
 class WanCounters(Answer):

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from hawser.driver.base import Lab
 from hawser.node.base import NodeError
+from hawser.probe import counted
 from hawser.store.sample import Direction, Sample
 
 _MOST: Final = 200_000
@@ -61,10 +62,10 @@ class Backlog:
     def _run(self, began: float) -> None:
         due = began
         while not self._over.wait(max(0.0, due - time.monotonic())):
-            for node in self._nodes:
-                with contextlib.suppress(NodeError):  # read again the next time
-                    counters = self._lab.nodes[node].counters()
-                    at = time.monotonic() - began
+            with contextlib.suppress(NodeError):  # read again the next time
+                tables = counted.read(self._lab, self._nodes)
+                at = time.monotonic() - began
+                for counters in tables.values():
                     for name in self._names & counters.keys():
                         self._found.append((at, name, counters[name].get("backlog", 0)))
             due = max(due + self._interval, time.monotonic())

@@ -90,9 +90,6 @@ def _path(before: WanPath | None, after: WanPath) -> Iterator[Sample]:
     for count in _PATH_COUNTS:
         added = getattr(after, count) - (getattr(before, count) if before else 0)
         yield _sample(count, "packets", added, after.name)
-    if after.drop_queue:  # the kernel counts those of a constant rate under the same name
-        added = after.drop_queue - (before.drop_queue if before else 0)
-        yield _sample("drop_trace", "packets", added, after.name)
     if after.lateness_us.count:
         for quantile in ("p50", "p99", "max"):
             value = getattr(after.lateness_us, quantile)

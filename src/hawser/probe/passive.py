@@ -12,17 +12,14 @@ from typing import Final, Self
 
 from hawser.driver.base import Lab
 from hawser.overlay.lab.plan import LinkPlan
-from hawser.probe import daemons, emulator, function, machine
+from hawser.probe import counted, daemons, emulator, function, machine
+from hawser.probe.counted import Counts, Tables
 from hawser.store.sample import Sample
 
 MEASUREMENT: Final = "passive"
 _MIB = 2**20
 _ENTRY = "switch:entry:"
 """Part of a gateway's counters that is one flow entry."""
-
-Counts = Mapping[str, int]
-Tables = Mapping[str, Mapping[str, Counts]]
-"""Node -> interface or shaper class -> name of the count -> value."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def snapshot(lab: Lab) -> Snapshot:
         ProbeError: a daemon is gone or does not answer.
     """
     return Snapshot(
-        network={name: node.counters() for name, node in lab.nodes.items()},
+        network=counted.read(lab, lab.nodes),
         daemons={name: daemons.read(daemon) for name, daemon in lab.daemons.items()},
     )
 

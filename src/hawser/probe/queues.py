@@ -10,6 +10,7 @@ from typing import Final
 
 from hawser.driver.base import Lab
 from hawser.overlay.lab.plan import ShaperPlan
+from hawser.probe import counted
 
 Row = tuple[str, str, str, float]
 """Subject, metric, unit, value."""
@@ -105,9 +106,8 @@ class Queues:
             NodeError: a node's counters cannot be read.
         """
         shapers = tuple(filter(_limited, self._lab.plan.shapers))
-        counts: dict[str, Mapping[str, int]] = {}
-        for node in dict.fromkeys(shaper.node for shaper in shapers):
-            counts |= self._lab.nodes[node].counters()
+        tables = counted.read(self._lab, dict.fromkeys(shaper.node for shaper in shapers))
+        counts = {name: each for table in tables.values() for name, each in table.items()}
         self._readings.append((time.monotonic(), shapers, counts))
 
     def rows(self) -> Iterator[Row]:

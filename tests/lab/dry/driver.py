@@ -40,6 +40,8 @@ class CannedClient(DaemonClient):
             return {"version": "0", "role": self._role, "uptime_s": 1, "ready": True}
         if path == "/v1/ids":
             return {"packets": {"observed": 0, "lost": 0}, "flows": {"begun": 0, "records": 0}}
+        if path == "/v1/queues":
+            return {"queues": []}
         wan = ROLES[self._role].counters == "wan"
         return {"interfaces": [], "paths": [], "buffered_bytes": 0} if wan else {}
 

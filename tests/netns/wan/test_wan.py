@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -18,7 +19,8 @@ from hawser.driver.base import DriverError
 from hawser.driver.capabilities import has
 from hawser.driver.local import LocalLab
 from hawser.overlay.lab.plan import NetworkPlan
-from hawser.spec.units import Duration, Ratio
+from hawser.probe.counted import read
+from hawser.spec.units import Duration, Rate, Ratio
 from hawser.spec.workflow import Change
 from lab.plans.small import FRAME, MBIT
 from lab.plans.wan import counted, echoes, interfaces, plan
@@ -31,6 +33,7 @@ pytestmark = pytest.mark.root
 
 Deploy = Callable[[NetworkPlan], LocalLab]
 FORWARD, REVERSE = "link:w:forward", "link:w:reverse"
+PATH = "path:p:forward"
 
 
 def send(lab: LocalLab, count: int, size: int = 500) -> None:
@@ -145,6 +148,41 @@ def test_a_trace_limits_the_rate(deploy: Deploy) -> None:
     counts.holds(3.008e6, burst=2 * FRAME)
     send(lab, 100, FRAME - 42)
     until(lambda: counted(lab, FORWARD).drop_queue > 0)
+
+
+def test_a_path_of_the_internet_waits_in_the_emulator(deploy: Deploy) -> None:
+    lab = deploy(plan(path={"delay": "10 ms", "rate": "20 Mbit/s", "queue": "100 kB"}))
+    c, d, address = lab.nodes["c"], lab.nodes["d"], str(lab.plan.addresses["d"])
+    shaped = Limit(lambda: passed(lab)["bytes"])
+    deliver(c, d, address, 4_000_000)
+    assert shaped.bytes() > 4_000_000
+    shaped.holds(20 * MBIT, burst=0)
+    before = passed(lab)
+    burst(c, address, 400, FRAME - 42)
+    assert passed(lab)["drop_queue"] > before["drop_queue"]
+    assert lab.nodes["internet"].counters()[PATH]["drop_queue"] == 0
+    until(lambda: passed(lab)["backlog"] == 0)
+    until(lambda: counted(lab, PATH).tx_packets == passed(lab)["packets"])
+    sent = passed(lab)["packets"] - before["packets"]
+    assert sent + passed(lab)["drop_queue"] - before["drop_queue"] >= 400
+
+
+def test_a_rate_in_the_emulator_changes_while_packets_wait(deploy: Deploy) -> None:
+    lab = deploy(plan(path={"delay": "1 ms", "rate": "100 kbit/s", "queue": "50 kB"}))
+    assert ping(lab.nodes["c"], str(lab.plan.addresses["d"])) == 3
+    burst(lab.nodes["c"], str(lab.plan.addresses["d"]), 20, FRAME - 42)
+    until(lambda: passed(lab)["backlog"] >= 10 * FRAME)
+    slow = Limit(lambda: passed(lab)["bytes"])
+    time.sleep(0.3)
+    slow.holds(100_000, burst=0)
+    assert passed(lab)["backlog"] > 0
+    lab.apply("path:p", Change(rate=Rate(100 * MBIT)))
+    until(lambda: passed(lab)["backlog"] == 0)
+
+
+def passed(lab: LocalLab) -> Mapping[str, int]:
+    """What the internet's path from c to d counts."""
+    return read(lab, ["internet"])["internet"][PATH]
 
 
 def test_every_packet_comes_twice(deploy: Deploy) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from spec_files import loaded
 
+from hawser.node.netns.htb import UNLIMITED, leaves
 from hawser.overlay.lab import NetworkPlan, network
 from hawser.overlay.lab.emulator import (
     configuration,
@@ -151,6 +152,33 @@ def test_paths_are_told_apart_by_their_source_where_they_arrive() -> None:
     assert (forward["wire"], forward["source"]) == ("d.e", "198.18.0.2/31")
     assert (reverse["wire"], reverse["source"]) == ("c.e", "198.18.0.10/31")
     assert found["path:c.e-a.i:forward"]["delay_us"] == 5000
+
+
+@pytest.mark.parametrize(
+    ("port", "emulated_here"),
+    [("", True), ("reverse: {rate: 90 Mbit/s}", False)],
+    ids=["the path alone limits", "paths share the port's rate"],
+)
+def test_a_rate_of_the_internet_is_the_emulators(port: str, emulated_here: bool) -> None:
+    made = emulated(plan(path="delay: 30 ms, rate: 5 Mbit/s, queue: 9 kB", port=port))
+    bottlenecks = {each["name"]: each.get("bottleneck") for each in config(made)["paths"]}
+    both = {"rate_bit_per_s": 5_000_000, "queue_bytes": 9000}
+    assert bottlenecks["path:p:forward"] == both
+    assert bottlenecks["path:p:reverse"] == (both if emulated_here else None)
+    assert ceilings(made)["path:p:forward"] == UNLIMITED
+    assert ceilings(made)["path:p:reverse"] == (UNLIMITED if emulated_here else 625_000)
+
+
+def test_a_rate_of_a_link_or_a_port_is_the_kernels() -> None:
+    port = "rate: 7 Mbit/s, reverse: {}"
+    made = emulated(plan("delay: 1 ms, rate: 5 Mbit/s", "delay: 1 ms", port))
+    assert not any("bottleneck" in each for each in config(made)["paths"])
+    assert ceilings(made)["link:w:forward"] == 625_000
+
+
+def ceilings(of: NetworkPlan) -> dict[str, int]:
+    """Bytes a second that the kernel lets through, by class."""
+    return {leaf.name: leaf.htb.ceil for shaper in of.shapers for leaf in leaves(shaper)}
 
 
 def test_path_and_port_add_up() -> None:

@@ -133,7 +133,7 @@ def test_a_sender_with_so_little_to_send_that_no_tick_was_busy_is_evidence() -> 
         programs=lambda: (),
         run=lambda *_, **__: SimpleNamespace(stdout=line.format(next(texts))),
     )
-    plan = SimpleNamespace(cross_traffic=(), shapers=())
+    plan = SimpleNamespace(cross_traffic=(), shapers=(), daemons=())
     lab = SimpleNamespace(plan=plan, nodes={"h1": node}, daemons={})
     watch = Watch(lab, ("h1", "h2"))  # type: ignore[arg-type]
     for _ in range(3):
@@ -213,7 +213,7 @@ def test_a_measurement_that_ends_before_its_window_leaves_no_evidence(
         raise AssertionError("nothing is to be read in the warm-up")
 
     monkeypatch.setattr(evidence, "_state", state)
-    lab = SimpleNamespace(plan=SimpleNamespace(cross_traffic=(), shapers=()), nodes={})
+    lab = SimpleNamespace(plan=SimpleNamespace(cross_traffic=(), shapers=(), daemons=()), nodes={})
     recorder = evidence.EvidenceRecorder(lab, "m", ("h1", "h2"), evidence.Window(60, 10))  # type: ignore[arg-type]
     with recorder:
         recorder.begin()

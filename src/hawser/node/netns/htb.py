@@ -175,7 +175,7 @@ def packets_in_flight(leaf: Leaf) -> int:
 
 
 def _leaf(number: int, plan: ClassPlan) -> Leaf:
-    ceil = _bytes(plan.rate)
+    ceil = _bytes(None if plan.queue_emulated else plan.rate)
     rate = min(GUARANTEED, ceil)
     htb = HtbClass(rate, ceil, 2 * MTU_FRAME, burst(ceil), MTU_FRAME, plan.priority)
     minor = class_id(number) & 0xFFFF

@@ -5,7 +5,9 @@
     p --------------- w0a |  hawserd wan  | w0b --------------- q
 
 A packet is first shaped, then delayed. A direction that has only a rate bypasses the daemon: the
-kernel redirects packets from one of the two interfaces to the other.
+kernel redirects packets from one of the two interfaces to the other. Paths of the internet into a
+port without a rate are shaped in the emulator too: their queues are far from any sender, so none
+needs the kernel's, and the kernel would set a timer for each frame.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def emulated(plan: NetworkPlan) -> NetworkPlan:
     """Move a plan's impairments to the WAN emulator, unless it has none or already has one."""
     if configuration(plan) is not None:
         return plan
-    shapers = tuple(_marked(shaper) for shaper in plan.shapers)
+    shapers = tuple(_marked(plan, shaper) for shaper in plan.shapers)
     number = 0
     links: list[LinkPlan] = []
     for link in plan.links:
@@ -136,8 +138,16 @@ def _receiving(plan: NetworkPlan) -> Iterator[NodePlan]:
             yield node
 
 
-def _marked(shaper: ShaperPlan) -> ShaperPlan:
-    classes = tuple(each.model_copy(update={"emulated": True}) for each in shaper.classes)
+def _marked(plan: NetworkPlan, shaper: ShaperPlan) -> ShaperPlan:
+    """Say what of a shaper the emulator does.
+
+    Queues at hosts and gateways hold back who sends (TCP small queues), and a rate that classes
+    share needs one tree: both remain HTB's.
+    """
+    internet = any(each.role == "internet" and each.name == shaper.node for each in plan.nodes)
+    queues = internet and shaper.rate is None and any(each.impaired for each in shaper.classes)
+    update = {"emulated": True, "queue_emulated": queues}
+    classes = tuple(each.model_copy(update=update) for each in shaper.classes)
     return shaper.model_copy(update={"classes": classes})
 
 
@@ -228,9 +238,12 @@ def _path(wire: str, direction: Direction, plan: ClassPlan) -> Path:
 
 
 def _bottleneck(plan: ClassPlan) -> Bottleneck | None:
-    if plan.trace is None:
-        return None
-    return Bottleneck(trace=plan.trace, queue_bytes=int(plan.queue or 0))
+    queue = int(plan.queue or 0)
+    if plan.trace is not None:
+        return Bottleneck(trace=plan.trace, queue_bytes=queue)
+    if plan.queue_emulated and plan.rate is not None:
+        return Bottleneck(rate_bit_per_s=max(1, round(plan.rate)), queue_bytes=queue)
+    return None
 
 
 def _jitter(plan: ClassPlan) -> Jitter | None:

@@ -194,6 +194,8 @@ class ClassPlan(Impairment):
     queue: Size | None = None
     emulated: bool = False
     """Whether the WAN emulator does everything but rate and queue, instead of netem."""
+    queue_emulated: bool = False
+    """Whether the WAN emulator also does rate and queue, instead of HTB."""
 
 
 class ShaperPlan(Model):
