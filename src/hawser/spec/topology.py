@@ -71,7 +71,7 @@ class Channel(Impairment):
     """One direction of a link, port or path. A field that is left out means no limit, or none."""
 
     rate: Rate | None = None
-    """Maximum rate, shaped in the kernel."""
+    """Maximum rate."""
     queue: Size | None = None
     """Bytes that can be queued; requires a rate. Default: 50 frames of 1514."""
 
