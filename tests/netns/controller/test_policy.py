@@ -7,6 +7,7 @@ See tests/lab/controller/network.py for the topology: `wa` is fibre, `wb` is lte
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import time
@@ -111,13 +112,20 @@ def test_a_class_is_sent_no_faster_than_its_rate(tmp_path: Path) -> None:
         table = network.lab.at(1, "nft", "list", "table", "inet", "hawser")
         assert "limit rate over 1250000 bytes/second" in table.replace("\n", " ")
         began = time.monotonic()
-        assert "600 received" in network.lab.at(1, *flood)
+        assert received(network.lab.at(1, *flood)) >= 600
         assert time.monotonic() - began >= least
         network.controller.patch({"policy": {"II": None}})
         until(network.controller.settled)
         began = time.monotonic()
-        assert "600 received" in network.lab.at(1, *flood)
+        assert received(network.lab.at(1, *flood)) >= 600
         assert time.monotonic() - began < least, "there is no limit any more"
+
+
+def received(report: str) -> int:
+    """Answers that a ping took, which may be more than it waits for: several come at once."""
+    found = re.search(r"(\d+) received", report)
+    assert found, report
+    return int(found[1])
 
 
 BURST = 50_000
