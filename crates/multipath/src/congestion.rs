@@ -114,6 +114,9 @@ pub struct Congestion {
     jitter: Jitter,
     round: Round,
     busy_rate: BusyRate,
+    /// Until when ACKs may be some that have waited for each other (ACK compression: Zhang, Shenker
+    /// and Clark, SIGCOMM 1991).
+    acks_together_until: Option<Instant>,
     delivery_rate: DeliveryRate,
     recent_loss: RecentLoss,
     mean_rtt: MeanRtt,
@@ -171,6 +174,7 @@ impl Congestion {
             jitter: Jitter::default(),
             round: Round::new(now),
             busy_rate: BusyRate::default(),
+            acks_together_until: None,
             delivery_rate: DeliveryRate::new(now),
             recent_loss: RecentLoss::default(),
             mean_rtt: MeanRtt::new(BASE_RTT_WINDOW),
@@ -265,7 +269,7 @@ impl Congestion {
             // Every RTT exceeds the base RTT here, so it does not show whether packets queued.
             self.last_ack = now;
         }
-        self.raise_to_delivery_rate(now, acked);
+        self.raise_to_delivery_rate(now, acked, rtt);
         if self.slow_start && full {
             self.window += acked as f64;
             self.check_slow_start_exit();
@@ -387,11 +391,18 @@ impl Congestion {
 
     /// Measures the rate by packet-train dispersion (Dovrolis, Ramanathan and Moore, 2004): the
     /// path was busy since the previous ACK if this packet's RTT exceeds the base RTT by that time.
-    /// A packet that was alone in flight is not used, since its ACK may have been delayed.
+    /// A packet that was alone in flight is not used, since its ACK may have been delayed. On a slow
+    /// path, the ACK of one that took longer while the path was not busy throughout may have waited
+    /// on its way back, and others with it; they come together, and do not show the rate either.
     fn sample_rate(&mut self, now: Instant, acked: u64, in_flight: u64, rtt: Duration) {
         let since = now.saturating_duration_since(std::mem::replace(&mut self.last_ack, now));
+        let waited = rtt.saturating_sub(self.base_rtt().unwrap_or_default());
+        if waited < since {
+            self.acks_together_until = self.is_slow().then(|| now + waited);
+            return;
+        }
         let alone = ((acked + in_flight) as f64) < 1.5 * self.packet_size;
-        if alone || rtt < self.base_rtt().unwrap_or_default() + since {
+        if alone || self.acks_together_until.is_some_and(|until| now <= until) {
             return;
         }
         self.last_saturated = now;
@@ -403,10 +414,14 @@ impl Congestion {
     }
 
     /// The delivery rate over 100 ms is a lower bound of the rate; that interval averages over
-    /// bunched ACKs.
-    fn raise_to_delivery_rate(&mut self, now: Instant, acked: u64) {
-        let seen = self.delivery_rate.add(now, acked).filter(|seen| *seen > self.rate());
-        self.rate = seen.unwrap_or(self.rate);
+    /// bunched ACKs. On a slow path, packets are not delivered faster than they were sent.
+    fn raise_to_delivery_rate(&mut self, now: Instant, acked: u64, rtt: Duration) {
+        let sent = now.checked_sub(rtt).unwrap_or(now);
+        let Some(seen) = self.delivery_rate.add(now, sent, acked) else { return };
+        let seen = if self.is_slow() { seen.of_sent() } else { seen.of_acked() };
+        if seen > self.rate() {
+            self.rate = seen;
+        }
     }
 
     /// RTT of a packet that meets no queue: the base RTT or, on jittery paths, the usual RTT, since
@@ -459,7 +474,13 @@ impl Congestion {
     /// Whether jitter dominates and the path is fast enough ([`MIN_JITTER_RATE`]) to exclude the
     /// gateway's own packets as its cause.
     fn is_jittery(&self) -> bool {
-        self.rate.bytes_per_second() > MIN_JITTER_RATE && self.jitter_dominates()
+        !self.is_slow() && self.jitter_dominates()
+    }
+
+    /// Whether the path is so slow, or so little known, that delay varies by the gateways' own
+    /// packets.
+    fn is_slow(&self) -> bool {
+        self.rate.bytes_per_second() <= MIN_JITTER_RATE
     }
 
     /// Window that drains the queue, bytes. Where jitter dominates, the RTT under load is far above

@@ -36,22 +36,48 @@ impl BusyRate {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeliveryRate {
     since: Instant,
+    /// When the last packet acknowledged before was sent.
+    sent_since: Instant,
     acked: u64,
 }
 
 impl DeliveryRate {
     pub(super) const fn new(since: Instant) -> Self {
-        Self { since, acked: 0 }
+        Self { since, sent_since: since, acked: 0 }
     }
 
-    /// Adds `acked` bytes acknowledged; returns a sample once per [`DELIVERY_WINDOW`].
-    pub(super) fn add(&mut self, now: Instant, acked: u64) -> Option<Rate> {
+    /// Adds `acked` bytes acknowledged, the last of which were sent at `sent`; returns a sample once
+    /// per [`DELIVERY_WINDOW`].
+    pub(super) fn add(&mut self, now: Instant, sent: Instant, acked: u64) -> Option<Delivered> {
         self.acked += acked;
-        let time = now.saturating_duration_since(self.since);
-        if time < DELIVERY_WINDOW {
+        let took = now.saturating_duration_since(self.since);
+        if took < DELIVERY_WINDOW {
             return None;
         }
-        let acked = std::mem::replace(self, Self::new(now)).acked;
-        Some(Rate::new(acked, time))
+        let sending = sent.saturating_duration_since(self.sent_since);
+        let acked = std::mem::take(&mut self.acked);
+        (self.since, self.sent_since) = (now, sent);
+        Some(Delivered { acked, took, sending })
+    }
+}
+
+/// What was acknowledged in an interval.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivered {
+    acked: u64,
+    took: Duration,
+    sending: Duration,
+}
+
+impl Delivered {
+    /// Rate of acknowledgements.
+    pub(super) fn of_acked(self) -> Rate {
+        Rate::new(self.acked, self.took)
+    }
+
+    /// The same, but no more than was sent (draft-cheng-iccrg-delivery-rate-estimation, section
+    /// 3.3): acknowledgements that come together just after a sample are of packets sent before it.
+    pub(super) fn of_sent(self) -> Rate {
+        Rate::new(self.acked, self.took.max(self.sending))
     }
 }

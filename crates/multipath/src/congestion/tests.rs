@@ -21,6 +21,9 @@ struct Link {
     longest: Duration,
     /// One packet in so many is delayed by up to so many ms, and with it those behind it.
     late: Option<(u64, u64)>,
+    /// Acknowledgements leave the far end only so often, together.
+    held: Option<Duration>,
+    start: Instant,
     /// Intervals in which the host does not run.
     stalls: Vec<(Instant, Instant)>,
     clock: Instant,
@@ -42,6 +45,8 @@ impl Link {
             delivered: 0,
             longest: Duration::ZERO,
             late: None,
+            held: None,
+            start,
             stalls: Vec::new(),
             clock: start,
         }
@@ -99,8 +104,14 @@ impl Link {
         let late = late.map_or(0, |(_, most)| self.sent * 37 % (most + 1));
         let late = Duration::from_millis(late);
         let before = self.in_transit.back().map_or(now, |(_, back, _)| *back);
-        let back = (self.free + self.delay + late).max(before);
+        let back = self.held_until(self.free + self.delay + late).max(before);
         self.in_transit.push_back((now, back, lost));
+    }
+
+    fn held_until(&self, back: Instant) -> Instant {
+        let Some(held) = self.held else { return back };
+        let times = (back - self.start).div_duration_f64(held).ceil();
+        self.start + held.mul_f64(times)
     }
 }
 
@@ -225,6 +236,21 @@ fn the_rate_is_measured() {
     let found = link.congestion.rate().bits_per_second() / 1e6;
     assert!((31.0..35.0).contains(&found), "{found}");
     assert_eq!(link.congestion.base_rtt(), Some(link.delay + link.rate.time(PACKET.into())));
+}
+
+/// Behind the other direction's packets, acknowledgements wait for each other and then come at once.
+#[test]
+fn acknowledgements_that_come_together_do_not_raise_the_rate() {
+    for held in [20, 40, 60, 75, 90, 110, 130] {
+        let start = Instant::now();
+        let held = Some(Duration::from_millis(held));
+        let mut link = Link { held, ..Link::new(start, 1.0, 1, 0) };
+        for tenth in 1..30 {
+            link.run(start + Duration::from_millis(100 * tenth));
+            let found = link.congestion.rate;
+            assert!(found.bits_per_second() < 1.35e6, "{held:?}, {tenth}: {found:?}");
+        }
+    }
 }
 
 /// A host that stalls for tens of milliseconds lengthens RTTs and sends in bursts. The path is
