@@ -21,9 +21,9 @@ SECOND = Amount(frames=1000, rate=1000.0)
 
 
 class Interrupted(Generator):
-    """A generator that leaves so many frames unsent, attempt by attempt."""
+    """A generator that leaves so many frames unsent, attempt by attempt, and loses so many more."""
 
-    def __init__(self, unsent: Sequence[int]) -> None:
+    def __init__(self, unsent: Sequence[int], lost: int = 0) -> None:
         node: Any = None
         traffic = Load.model_validate(
             {
@@ -46,6 +46,7 @@ class Interrupted(Generator):
         )
         self.now = 0.0
         self._unsent = list(unsent)
+        self._lost = lost
 
     def _once(self, amount: Amount) -> Outcome:
         unsent = self._unsent.pop(0)
@@ -53,7 +54,7 @@ class Interrupted(Generator):
         sent = amount.frames - unsent
         return Outcome(
             Sent(scheduled=amount.frames, frames=sent, unsent=unsent, refused=0, cpu_s=0.1),
-            Received.model_construct(unique=sent),
+            Received.model_construct(unique=sent - self._lost),
         )
 
 
@@ -85,3 +86,19 @@ def test_no_repetition_lasts_beyond_the_end() -> None:
     with pytest.raises(ProbeError, match=r"in 3 attempts"):
         generator.trial(SECOND, end=3.5)
     assert generator.now == 3.0
+
+
+@pytest.mark.parametrize(
+    ("lost", "attempts"),
+    [
+        pytest.param(110, 1, id="more than a tenth, though every interruption cost as much again"),
+        pytest.param(108, 2, id="the interruption may have lost what is beyond a tenth"),
+        pytest.param(0, 2, id="none, so what was not sent decides"),
+    ],
+)
+def test_a_loss_that_decides_needs_no_repetition(lost: int, attempts: int) -> None:
+    generator = Interrupted([8, 0], lost=lost)
+    outcome = generator.trial(SECOND, decisive_loss=0.1)
+    assert generator.now == attempts
+    assert outcome.sent.unsent == (8 if attempts == 1 else 0)
+    assert outcome.lost == lost

@@ -83,7 +83,9 @@ class Generator:
     def _start(self, node: Node, part: str) -> daemon.Start:
         return daemon.Start(node, self._hawserd, f"{self._name}-{part}")
 
-    def trial(self, amount: Amount, end: float = math.inf) -> Outcome:
+    def trial(
+        self, amount: Amount, end: float = math.inf, decisive_loss: float = math.inf
+    ) -> Outcome:
         """Send, wait until frames in flight have arrived, then read the counters.
 
         A trial in which the generator could not keep up is repeated; the outcome tells how often.
@@ -91,6 +93,8 @@ class Generator:
         Args:
             amount: what is sent.
             end: time on the clock after which no repetition may last.
+            decisive_loss: share of the frames due, 0 to 1. A trial that loses more of them, and as
+                many again as stayed unsent, is not repeated: sending all would have lost no less.
 
         Raises:
             ProbeError: the generator never kept up, more frames arrived than were sent, or a
@@ -102,7 +106,7 @@ class Generator:
             if outcome.lost < 0:
                 raise ProbeError(f"{-outcome.lost} frames came that were never sent")
             sent = outcome.sent
-            if sent.unsent <= max(1, _UNSENT_MAX * sent.scheduled):
+            if _kept_up(sent) or outcome.lost - sent.unsent > decisive_loss * sent.scheduled:
                 return replace(outcome, discarded=tuple(discarded))
             discarded.append(sent.unsent)
             if len(discarded) == _ATTEMPTS or self._clock() + _seconds(amount) > end:
@@ -143,6 +147,10 @@ class Generator:
         if result.received is None or result.received.seconds <= 0:
             raise ProbeError("the generator sent nothing to its own sink")
         return result.received.unique / result.received.seconds
+
+
+def _kept_up(sent: Sent) -> bool:
+    return sent.unsent <= max(1, _UNSENT_MAX * sent.scheduled)
 
 
 @contextlib.contextmanager

@@ -118,7 +118,8 @@ class _Measuring:
     def _search(self, goal: Goal, clock: Callable[[], float]) -> tuple[LowerBound, ...]:
         limit = float(self._spec.search_limit)
         end = clock() + limit
-        log = Log(lambda load, seconds: self._trial(load, seconds, end), limit, clock)
+        most = max(goal.losses)
+        log = Log(lambda load, seconds: self._trial(load, seconds, end, most), limit, clock)
         self._record.log = log
         if self._spec.mode == "rfc2544":
             bounds = rfc2544.search(log, goal)
@@ -142,9 +143,16 @@ class _Measuring:
                     "beyond that"
                 )
 
-    def _trial(self, load: float, seconds: float, end: float = math.inf) -> Trial:
-        outcome = self._generator.trial(_amount(load, seconds), end)
-        return Trial(load, seconds, outcome.sent.frames, outcome.lost, outcome.discarded)
+    def _trial(
+        self,
+        load: float,
+        seconds: float,
+        end: float = math.inf,
+        decisive_loss: float = math.inf,
+    ) -> Trial:
+        outcome = self._generator.trial(_amount(load, seconds), end, decisive_loss)
+        sent = outcome.sent
+        return Trial(load, seconds, sent.frames, outcome.lost, outcome.discarded, sent.unsent)
 
     def _confirm(self, what: str, load: float) -> Outcome:
         """A trial at a load that was found, for its loss and delays (RFC 2544 section 26.2)."""

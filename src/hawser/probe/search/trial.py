@@ -21,6 +21,7 @@ class Trial:
         sent: frames that were sent.
         lost: frames of these that did not come; never those that were not sent.
         discarded: frames left unsent by each attempt before, which was repeated for that reason.
+        unsent: frames that were due and not sent; many only where the loss decides all the same.
     """
 
     load: float
@@ -28,6 +29,7 @@ class Trial:
     sent: int
     lost: int
     discarded: tuple[int, ...] = ()
+    unsent: int = 0
 
     def __post_init__(self) -> None:
         """See that the counts can be true.
