@@ -89,16 +89,22 @@ def test_no_repetition_lasts_beyond_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "attempts"),
+    ("lost", "losses", "attempts"),
     [
-        pytest.param(110, 1, id="more than a tenth, though every interruption cost as much again"),
-        pytest.param(108, 2, id="the interruption may have lost what is beyond a tenth"),
-        pytest.param(0, 2, id="none, so what was not sent decides"),
+        pytest.param(110, (0.1,), 1, id="more than a tenth, though the interruption cost as many"),
+        pytest.param(108, (0.1,), 2, id="the interruption may have lost what is beyond a tenth"),
+        pytest.param(2, (0.01,), 1, id="a hundredth at most, though what was not sent were lost"),
+        pytest.param(3, (0.01,), 2, id="what was not sent decides"),
+        pytest.param(50, (0.0, 0.1), 1, id="between both, whatever became of the rest"),
+        pytest.param(0, (0.0, 0.1), 2, id="what was not sent decides one of two"),
+        pytest.param(900, (), 2, id="compared with nothing"),
     ],
 )
-def test_a_loss_that_decides_needs_no_repetition(lost: int, attempts: int) -> None:
+def test_frames_not_sent_may_not_matter(
+    lost: int, losses: tuple[float, ...], attempts: int
+) -> None:
     generator = Interrupted([8, 0], lost=lost)
-    outcome = generator.trial(SECOND, decisive_loss=0.1)
+    outcome = generator.trial(SECOND, losses=losses)
     assert generator.now == attempts
     assert outcome.sent.unsent == (8 if attempts == 1 else 0)
     assert outcome.lost == lost

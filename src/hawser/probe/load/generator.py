@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path, PurePosixPath
@@ -83,9 +83,7 @@ class Generator:
     def _start(self, node: Node, part: str) -> daemon.Start:
         return daemon.Start(node, self._hawserd, f"{self._name}-{part}")
 
-    def trial(
-        self, amount: Amount, end: float = math.inf, decisive_loss: float = math.inf
-    ) -> Outcome:
+    def trial(self, amount: Amount, end: float = math.inf, losses: Sequence[float] = ()) -> Outcome:
         """Send, wait until frames in flight have arrived, then read the counters.
 
         A trial in which the generator could not keep up is repeated; the outcome tells how often.
@@ -93,8 +91,9 @@ class Generator:
         Args:
             amount: what is sent.
             end: time on the clock after which no repetition may last.
-            decisive_loss: share of the frames due, 0 to 1. A trial that loses more of them, and as
-                many again as stayed unsent, is not repeated: sending all would have lost no less.
+            losses: shares of the frames due, 0 to 1, that a search compares the loss with. A trial
+                that lost more, or no more, whatever became of the frames that were not sent, is
+                not repeated.
 
         Raises:
             ProbeError: the generator never kept up, more frames arrived than were sent, or a
@@ -106,7 +105,7 @@ class Generator:
             if outcome.lost < 0:
                 raise ProbeError(f"{-outcome.lost} frames came that were never sent")
             sent = outcome.sent
-            if _kept_up(sent) or outcome.lost - sent.unsent > decisive_loss * sent.scheduled:
+            if _kept_up(sent) or (losses and all(_decided(outcome, loss) for loss in losses)):
                 return replace(outcome, discarded=tuple(discarded))
             discarded.append(sent.unsent)
             if len(discarded) == _ATTEMPTS or self._clock() + _seconds(amount) > end:
@@ -151,6 +150,15 @@ class Generator:
 
 def _kept_up(sent: Sent) -> bool:
     return sent.unsent <= max(1, _UNSENT_MAX * sent.scheduled)
+
+
+def _decided(outcome: Outcome, loss: float) -> bool:
+    """Whether the loss is above or not above a share of the frames due, had all been sent.
+
+    What kept the generator from sending may also have cost the path as many frames again.
+    """
+    allowed, unsent = loss * outcome.sent.scheduled, outcome.sent.unsent
+    return outcome.lost - unsent > allowed or outcome.lost + unsent <= allowed
 
 
 @contextlib.contextmanager

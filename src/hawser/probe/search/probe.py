@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, ProbeError
@@ -118,8 +118,8 @@ class _Measuring:
     def _search(self, goal: Goal, clock: Callable[[], float]) -> tuple[LowerBound, ...]:
         limit = float(self._spec.search_limit)
         end = clock() + limit
-        most = max(goal.losses)
-        log = Log(lambda load, seconds: self._trial(load, seconds, end, most), limit, clock)
+        losses = goal.losses
+        log = Log(lambda load, seconds: self._trial(load, seconds, end, losses), limit, clock)
         self._record.log = log
         if self._spec.mode == "rfc2544":
             bounds = rfc2544.search(log, goal)
@@ -148,9 +148,9 @@ class _Measuring:
         load: float,
         seconds: float,
         end: float = math.inf,
-        decisive_loss: float = math.inf,
+        losses: Sequence[float] = (),
     ) -> Trial:
-        outcome = self._generator.trial(_amount(load, seconds), end, decisive_loss)
+        outcome = self._generator.trial(_amount(load, seconds), end, losses)
         sent = outcome.sent
         return Trial(load, seconds, sent.frames, outcome.lost, outcome.discarded, sent.unsent)
 
