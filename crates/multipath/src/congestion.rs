@@ -114,8 +114,8 @@ pub struct Congestion {
     jitter: Jitter,
     round: Round,
     busy_rate: BusyRate,
-    /// Until when ACKs may be some that have waited for each other (ACK compression: Zhang, Shenker
-    /// and Clark, SIGCOMM 1991).
+    /// Until when ACKs that waited together may still arrive (ACK compression: Zhang, Shenker and
+    /// Clark, SIGCOMM 1991).
     acks_together_until: Option<Instant>,
     delivery_rate: DeliveryRate,
     recent_loss: RecentLoss,
@@ -392,8 +392,8 @@ impl Congestion {
     /// Measures the rate by packet-train dispersion (Dovrolis, Ramanathan and Moore, 2004): the
     /// path was busy since the previous ACK if this packet's RTT exceeds the base RTT by that time.
     /// A packet that was alone in flight is not used, since its ACK may have been delayed. On a slow
-    /// path, the ACK of one that took longer while the path was not busy throughout may have waited
-    /// on its way back, and others with it; they come together, and do not show the rate either.
+    /// path, an ACK that is late although the path was not busy all the time may have waited on its
+    /// way back. Those that waited with it arrive together, so none is used until it is over.
     fn sample_rate(&mut self, now: Instant, acked: u64, in_flight: u64, rtt: Duration) {
         let since = now.saturating_duration_since(std::mem::replace(&mut self.last_ack, now));
         let waited = rtt.saturating_sub(self.base_rtt().unwrap_or_default());
@@ -477,7 +477,7 @@ impl Congestion {
         !self.is_slow() && self.jitter_dominates()
     }
 
-    /// Whether the path is so slow, or so little known, that delay varies by the gateways' own
+    /// Whether the path is slow, or its rate not yet known: its delay varies with the gateways' own
     /// packets.
     fn is_slow(&self) -> bool {
         self.rate.bytes_per_second() <= MIN_JITTER_RATE

@@ -75,8 +75,9 @@ impl Delivered {
         Rate::new(self.acked, self.took)
     }
 
-    /// The same, but no more than was sent (draft-cheng-iccrg-delivery-rate-estimation, section
-    /// 3.3): acknowledgements that come together just after a sample are of packets sent before it.
+    /// The same, but no faster than the packets were sent
+    /// (draft-cheng-iccrg-delivery-rate-estimation): of acknowledgements that arrive together, some
+    /// may fall into the next interval.
     pub(super) fn of_sent(self) -> Rate {
         Rate::new(self.acked, self.took.max(self.sending))
     }

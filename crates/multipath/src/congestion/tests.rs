@@ -21,7 +21,7 @@ struct Link {
     longest: Duration,
     /// One packet in so many is delayed by up to so many ms, and with it those behind it.
     late: Option<(u64, u64)>,
-    /// Acknowledgements leave the far end only so often, together.
+    /// Interval at which acknowledgements arrive, all that are due at once.
     held: Option<Duration>,
     start: Instant,
     /// Intervals in which the host does not run.
@@ -238,7 +238,7 @@ fn the_rate_is_measured() {
     assert_eq!(link.congestion.base_rtt(), Some(link.delay + link.rate.time(PACKET.into())));
 }
 
-/// Behind the other direction's packets, acknowledgements wait for each other and then come at once.
+/// Acknowledgements wait behind the packets of the other direction, and then arrive at once.
 #[test]
 fn acknowledgements_that_come_together_do_not_raise_the_rate() {
     for held in [20, 40, 60, 75, 90, 110, 130] {

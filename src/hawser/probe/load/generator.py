@@ -92,8 +92,7 @@ class Generator:
             amount: what is sent.
             end: time on the clock after which no repetition may last.
             losses: shares of the frames due, 0 to 1, that a search compares the loss with. A trial
-                that lost more, or no more, whatever became of the frames that were not sent, is
-                not repeated.
+                is not repeated if the frames that were not sent cannot change any comparison.
 
         Raises:
             ProbeError: the generator never kept up, more frames arrived than were sent, or a
@@ -153,9 +152,9 @@ def _kept_up(sent: Sent) -> bool:
 
 
 def _decided(outcome: Outcome, loss: float) -> bool:
-    """Whether the loss is above or not above a share of the frames due, had all been sent.
+    """Whether frames that were not sent cannot change if more than this share of all is lost.
 
-    What kept the generator from sending may also have cost the path as many frames again.
+    What kept the generator from sending may have lost as many frames on the path.
     """
     allowed, unsent = loss * outcome.sent.scheduled, outcome.sent.unsent
     return outcome.lost - unsent > allowed or outcome.lost + unsent <= allowed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from hawser.node.base import NodeError
 from hawser.probe.base import Context, ProbeError
@@ -118,8 +119,7 @@ class _Measuring:
     def _search(self, goal: Goal, clock: Callable[[], float]) -> tuple[LowerBound, ...]:
         limit = float(self._spec.search_limit)
         end = clock() + limit
-        losses = goal.losses
-        log = Log(lambda load, seconds: self._trial(load, seconds, end, losses), limit, clock)
+        log = Log(partial(self._trial, end=end, losses=goal.losses), limit, clock)
         self._record.log = log
         if self._spec.mode == "rfc2544":
             bounds = rfc2544.search(log, goal)
@@ -144,11 +144,7 @@ class _Measuring:
                 )
 
     def _trial(
-        self,
-        load: float,
-        seconds: float,
-        end: float = math.inf,
-        losses: Sequence[float] = (),
+        self, load: float, seconds: float, end: float = math.inf, losses: Sequence[float] = ()
     ) -> Trial:
         outcome = self._generator.trial(_amount(load, seconds), end, losses)
         sent = outcome.sent

@@ -21,7 +21,7 @@ class Trial:
         sent: frames that were sent.
         lost: frames of these that did not come; never those that were not sent.
         discarded: frames left unsent by each attempt before, which was repeated for that reason.
-        unsent: frames that were due and not sent; many only where nothing depends on them.
+        unsent: frames that were due and not sent; many only where they cannot change the decision.
     """
 
     load: float
