@@ -32,8 +32,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         watch = machine.Watch()
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         conditions = watch.end()
+    marker = item.get_closest_marker("stalls")
+    stalls = marker.args[0] if marker else machine.STALLS
     for report in reports:
-        machine.judge(report, conditions)
+        machine.judge(report, conditions, stalls)
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True

@@ -82,6 +82,8 @@ def test_tcp_with_checksums_left_to_the_device(deploy: Deploy) -> None:
     assert tcp(a, b, str(lab.plan.addresses["b"]), 1)["bits_per_second"] > 10e6
 
 
+# One packet in a hundred may be late: stalls of a third of that leave the test undecided.
+@pytest.mark.stalls(0.003)
 def test_it_is_on_time_for_a_fast_connection_beside_a_path_that_varies(deploy: Deploy) -> None:
     fast = {"delay": "8 ms", "rate": "300 Mbit/s", "queue": "1514 kB"}
     shaky = {"delay": "40 ms", "jitter": "8 ms"}

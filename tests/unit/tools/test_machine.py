@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,17 @@ def test_a_failure_on_a_quiet_machine_is_red() -> None:
     judged = report("failed")
     machine.judge(judged, QUIET)
     assert judged.failed
+    assert judged.sections == [("machine meanwhile", str(QUIET))]
+
+
+def test_a_test_that_tolerates_fewer_stalls_is_skipped_at_fewer() -> None:
+    conditions = replace(QUIET, stalled=0.008)
+    judged, tolerant = report("failed"), report("failed")
+    machine.judge(judged, conditions, stalls=0.005)
+    machine.judge(tolerant, conditions)
+    assert judged.skipped
+    assert "stood still for 0.8% of the time (limit 0.5%)" in str(judged.longrepr)
+    assert tolerant.failed
 
 
 @pytest.mark.parametrize(
