@@ -38,17 +38,16 @@ def reproductions(
 ) -> None:
     """Write a page of every published table and figure: published, ours, ratio, claims, runs."""
     from hawser.cli import chosen
-    from hawser.report.reproduction.gather import chapters, variations
+    from hawser.report.reproduction.gather import chapters, outcomes
     from hawser.report.reproduction.page import page
 
     sources = _sources(workflows)
     with TemporaryDirectory(prefix="hawser-reproductions-") as unpacked:
         bundles = chosen.with_archives(runs or [], folder, Path(unpacked))
         _say_unused(sources, bundles)
-        others = variations(sources, bundles)
         packed = (one for name in runs or [] for one in chosen.archives(Path(name)))
         where = file.parent if file else Path()
-        written = page(chapters(sources, bundles), where, others, list(packed))
+        written = page(chapters(sources, bundles), where, outcomes(sources, bundles), list(packed))
     if file is None:
         sys.stdout.write(written)
         return
@@ -69,10 +68,10 @@ def _sources(folder: Path) -> list[Source]:
 
 
 def _say_unused(sources: Iterable[Source], bundles: Iterable[Bundle]) -> None:
-    publishing = {source.workflow.name for source in sources if source.workflow.published}
+    files = {source.workflow.name for source in sources}
     for bundle in bundles:
-        if bundle.manifest.workflow not in publishing:
+        if bundle.manifest.workflow not in files:
             output.say(
-                f"{bundle.manifest.run}: left out, because workflow {bundle.manifest.workflow}"
-                " reproduces nothing"
+                f"{bundle.manifest.run}: left out, because no file has its workflow,"
+                f" {bundle.manifest.workflow}"
             )

@@ -46,15 +46,27 @@ def test_runs_of_an_archive_are_linked(
     assert f"[`{path.name}`](kept/{path.name}.tar.gz)" in out
 
 
-def test_runs_that_reproduce_nothing_are_named(
+def test_runs_that_reproduce_nothing_are_listed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synthetic.write(tmp_path / "runs", synthetic.quickstart(2))
     monkeypatch.chdir(tmp_path)
     code, out, err = hawser(capsys, "all", "--workflows", str(ROOT / "workflows"))
+    assert (code, err) == (0, "")
+    assert "| `quickstart` |" in out.partition("## All runs")[2]
+
+
+def test_runs_without_a_file_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthetic.write(tmp_path / "runs", synthetic.quickstart(2))
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "quic.yaml").symlink_to(ROOT / "workflows" / "quic-settings.yaml")
+    monkeypatch.chdir(tmp_path)
+    code, out, err = hawser(capsys, "all")
     assert code == 0
     assert out.startswith("# Reproductions")
-    assert "workflow quickstart reproduces nothing" in err
+    assert "left out, because no file has its workflow, quickstart" in err
 
 
 @pytest.mark.parametrize(

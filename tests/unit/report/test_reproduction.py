@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import synthetic
-from hawser.report.reproduction.gather import chapters, variations
+from hawser.report.reproduction.gather import chapters, outcomes
 from hawser.report.reproduction.model import Chapter, Exhibit, Source
 from hawser.report.reproduction.page import page
 from hawser.spec.data.publications import PUBLICATIONS
@@ -170,7 +170,8 @@ def test_other_settings_than_the_files_are_named(tmp_path: Path) -> None:
 
 
 def test_the_page_is_sound_markdown(source: Source, tmp_path: Path) -> None:
-    text = page(chapters([source], [bundle(tmp_path, workflow())]), Path("docs"))
+    runs = [bundle(tmp_path, workflow())]
+    text = page(chapters([source], runs), Path("docs"), outcomes([source], runs))
     assert "](../workflows/mms-table1.yaml)" in text
     html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     assert "&lt;b&gt;less&lt;/b&gt;" in html
@@ -223,14 +224,26 @@ def test_runs_at_other_rates_or_seeds_stand_apart(source: Source, tmp_path: Path
     assert [one.run for one in table_i(chapters([source], runs)).runs] == [
         "mms-table1-20260105T120000-c0de"
     ]
-    found = variations([source], runs)
-    assert [(one.rates, one.seed, one.run.started.day) for one in found] == [
-        (1, made.seed + 1, 7),
-        (1.2, made.seed, 6),
-    ]
+    found = outcomes([source], reversed(runs))
+    assert [one.run.started.day for one in found] == [5, 6, 7]
     assert {(one.measured, one.planned) for one in found} == {(20, 20)}
     assert all(0 < one.true < one.checks for one in found)
-    written = page(chapters([source], runs), tmp_path, found)
-    assert "## Other rates and seeds" in written
-    assert "| `mms-table1` | 1.2 | 1 | 20 of 20 |" in written
-    assert "Other rates" not in page(chapters([source], runs), tmp_path)
+
+
+def test_all_runs_are_listed_with_their_options(source: Source, tmp_path: Path) -> None:
+    run = bundle(tmp_path, workflow(), day=7)
+    path = run.path / "manifest.json"
+    words = ["hawser", "run", "mms-table1.yaml", "--tag", "x", "--set", "vars.of=a|b c"]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"command": words}))
+    runs = [Bundle.open(run.path)]
+    written = page(chapters([source], runs), tmp_path, outcomes([source], runs))
+    listed = written.partition("## All runs")[2]
+    assert r"| `mms-table1` | `--set 'vars.of=a\|b c'` | 20 of 20 |" in listed
+    assert "All runs" not in page(chapters([source], runs), tmp_path)
+
+
+def test_a_run_of_a_workflow_that_reproduces_nothing_is_listed(tmp_path: Path) -> None:
+    made = synthetic.table1(2)
+    assert not made.published
+    (found,) = outcomes([Source("own.yaml", made)], [bundle(tmp_path, made)])
+    assert (found.measured, found.planned, found.run.problems) == (20, 20, ())

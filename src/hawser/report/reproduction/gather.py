@@ -12,10 +12,10 @@ from hawser.report.reproduction.model import (
     Claim,
     Entry,
     Exhibit,
+    Outcome,
     Run,
     Source,
     Value,
-    Variation,
     Verdict,
 )
 from hawser.report.words import count
@@ -79,20 +79,21 @@ def chapters(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Chap
     )
 
 
-def variations(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Variation, ...]:
-    """Runs at other rates or with another seed, by workflow, judged by their own conditions.
+def outcomes(sources: Iterable[Source], bundles: Iterable[Bundle]) -> tuple[Outcome, ...]:
+    """All runs of workflows that are there, by workflow and then time.
+
+    Each is judged by the conditions that it was run with: its rates and bounds may be others.
 
     Raises:
         BundleError: a run is damaged.
     """
-    files = {source.workflow.name: source for source in sources if source.workflow.published}
+    files = {source.workflow.name: source.workflow for source in sources}
     found = [
-        _variation(files[bundle.manifest.workflow].workflow, bundle)
+        _outcome(files[bundle.manifest.workflow], bundle)
         for bundle in bundles
         if bundle.manifest.workflow in files
-        and not _as_in_file(files[bundle.manifest.workflow], bundle)
     ]
-    return tuple(sorted(found, key=lambda one: (one.workflow, one.rates, one.seed)))
+    return tuple(sorted(found, key=lambda one: (one.workflow, one.run.started)))
 
 
 def _as_in_file(source: Source, bundle: Bundle) -> bool:
@@ -100,13 +101,11 @@ def _as_in_file(source: Source, bundle: Bundle) -> bool:
     return bundle.workflow.rates == 1 and bundle.workflow.seed == source.workflow.seed
 
 
-def _variation(file: Workflow, bundle: Bundle) -> Variation:
+def _outcome(file: Workflow, bundle: Bundle) -> Outcome:
     read = _read(bundle.workflow, bundle)
     checks = [one for checks in read.checks for one in checks if one.value is not None]
-    return Variation(
+    return Outcome(
         workflow=file.name,
-        rates=bundle.workflow.rates,
-        seed=bundle.workflow.seed,
         measured=len({collect.label_key(row.variant) for row in read.rows}),
         planned=len(file.variants),
         true=sum(one.ok for one in checks),

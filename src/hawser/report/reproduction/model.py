@@ -47,18 +47,15 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Variation:
-    """A run of a workflow at other rates, or with another seed."""
+class Outcome:
+    """What a run gave as a whole."""
 
     workflow: str
-    rates: float
-    """Factor on all rates."""
-    seed: int
     measured: int
     """Variants that were run, of those that the file has."""
     planned: int
     true: int
-    """Conditions of the file that hold, or agree as far as few trials say."""
+    """Conditions of the workflow that hold, or agree as far as few trials say."""
     checks: int
     """All that could be judged."""
     run: Run

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hawser.report.markdown import plain
 from hawser.report.reproduction import numbers
-from hawser.report.reproduction.model import Chapter, Claim, Entry, Exhibit, Run, Variation
-from hawser.report.words import DASH, TIMES, clean, count
+from hawser.report.reproduction.model import Chapter, Claim, Entry, Exhibit, Outcome, Run
+from hawser.report.words import DASH, clean, count
 
 HEAD = """\
 # Reproductions
@@ -32,9 +32,11 @@ _KEY = """\
 *Numbers*: how many published values were measured, and ours as multiples of them; a dash where the
 document's text has none. *Claims*: whether what the publication says of its shape is found here."""
 
-_OTHERS = """\
-The same workflows with all rates, and bounds in Mbit/s, multiplied, or with another seed of order
-and losses. *Conditions*: those of the workflow that hold, or agree as far as few trials say."""
+_RUNS = """\
+Every run that was given, also those of workflows without a publication, at other rates (`--rates`
+multiplies all rates and bounds in Mbit/s) and with another seed of order and losses. *Conditions*:
+how many of the workflow's assertions hold, or agree as far as few trials say. *Valid*: yes, or
+what is missing."""
 
 _WORDS = {
     "holds": "holds",
@@ -48,7 +50,7 @@ _WORDS = {
 def page(
     chapters: Sequence[Chapter],
     folder: Path,
-    others: Sequence[Variation] = (),
+    outcomes: Sequence[Outcome] = (),
     archives: Iterable[Path] = (),
 ) -> str:
     """Write the page.
@@ -56,14 +58,13 @@ def page(
     Args:
         chapters: what it says.
         folder: where it will lie; links to files are relative to it.
-        others: runs at other rates or with other seeds.
+        outcomes: all runs.
         archives: of runs, named by their ids: the runs get links to them.
     """
     kept = {file.name.split(".")[0]: _from(folder, file) for file in archives}
-    parts = [HEAD, "## Overview", _KEY]
+    head = f"{HEAD} [All runs](#all-runs) are listed at the end." if outcomes else HEAD
+    parts = [head, "## Overview", _KEY]
     parts += (_overview(chapter) for chapter in chapters)
-    if others:
-        parts += ["## Other rates and seeds", _OTHERS, _variations(others, kept)]
     for chapter in chapters:
         publication = chapter.publication
         parts += [
@@ -73,6 +74,8 @@ def page(
         parts += (_exhibit(exhibit, folder, kept) for exhibit in chapter.exhibits)
         rest = "; ".join(f"{name} ({about})" for name, about in publication.others.items())
         parts.append(f"Without a result of their own: {plain(rest)}.")
+    if outcomes:
+        parts += ['<a id="all-runs"></a>\n\n## All runs', _RUNS, _outcomes(outcomes, kept)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -92,20 +95,20 @@ def _overview(chapter: Chapter) -> str:
     return f"{head}\n\n{numbers.table(columns, rows, names=4)}"
 
 
-def _variations(others: Sequence[Variation], kept: Mapping[str, str]) -> str:
+def _outcomes(outcomes: Sequence[Outcome], kept: Mapping[str, str]) -> str:
     rows = [
         (
             f"`{one.workflow}`",
-            f"{one.rates:g}",
-            str(one.seed),
+            _code(_options(one.run.command)).replace("|", r"\|"),
             f"{one.measured} of {one.planned}",
-            f"{one.true} of {one.checks}",
-            "; ".join(map(plain, one.run.problems)) or "valid",
+            f"{one.true} of {one.checks}" if one.checks else DASH,
+            "; ".join(map(plain, one.run.problems)) or "yes",
+            _day(one.run),
             _named(one.run, kept),
         )
-        for one in others
+        for one in outcomes
     ]
-    columns = ("workflow", f"rates {TIMES}", "seed", "variants", "conditions", "", "run")
+    columns = ("workflow", "options", "variants", "conditions", "valid", "date", "run")
     return numbers.table(columns, rows, names=7)
 
 
@@ -128,8 +131,11 @@ def _last(exhibit: Exhibit) -> str:
     if not exhibit.runs:
         return "not\N{NO-BREAK SPACE}run"
     run = exhibit.runs[0]
-    day = f"{run.started:%Y-%m-%d}".replace("-", "\N{NON-BREAKING HYPHEN}")
-    return day + (" (invalid)" if run.problems else "")
+    return _day(run) + (" (invalid)" if run.problems else "")
+
+
+def _day(run: Run) -> str:
+    return f"{run.started:%Y-%m-%d}".replace("-", "\N{NON-BREAKING HYPHEN}")
 
 
 def _anchor(exhibit: Exhibit) -> str:
@@ -199,10 +205,10 @@ def _run(run: Run, kept: Mapping[str, str]) -> str:
         remarks.append(f"{count(run.void, 'trial')} void")
     if run.changed:
         remarks.append("settings other than those of the file now")
-    command = clean(shlex.join(_asked(run.command)), 1000).replace("`", "'")
     about = f"{run.started:%Y-%m-%d %H:%M} UTC, {run.machine}, {', '.join(remarks)}"
+    command = _code(_asked(run.command))
     noted = "".join(f" {plain(note.rstrip('.'))}." for note in run.notes)
-    return f"Run {_named(run, kept)}, {plain(about)}: `{command}`.{noted}"
+    return f"Run {_named(run, kept)}, {plain(about)}: {command}.{noted}"
 
 
 _OWN = ("--out", "--tag")
@@ -216,6 +222,16 @@ def _asked(command: Sequence[str]) -> list[str]:
         for before, word in pairwise(("", *command))
         if word not in _OWN and before not in _OWN and not word.startswith(("--out=", "--tag="))
     ]
+
+
+def _code(words: Sequence[str]) -> str:
+    text = clean(shlex.join(words), 1000).replace("`", "'")
+    return f"`{text}`" if text else ""
+
+
+def _options(command: Sequence[str]) -> list[str]:
+    """Give what stands after `hawser run` beside the file."""
+    return [word for word in _asked(command)[2:] if Path(word).suffix not in (".yaml", ".yml")]
 
 
 def _list(items: Iterable[str]) -> str:
