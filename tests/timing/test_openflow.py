@@ -55,10 +55,10 @@ def lab(deploy: Deploy) -> LocalLab:
     return deploy(switches.plan(3, {1: PATHS[1], 4: PATHS[4]}))
 
 
-def test_a_full_table_comes_soon(lab: LocalLab, tmp_path: Path) -> None:
+def test_a_full_table_comes_within_three_seconds(lab: LocalLab, tmp_path: Path) -> None:
     """And is there, under traffic; ovs-ofctl installs the same flows without a controller.
 
-    That takes 2 to 3 s on two cores, 5 to 9 times what ovs-ofctl takes then (n = 6).
+    Where ovs-ofctl takes longer than usual, the machine is slow, and that much longer is allowed.
     """
     config = full_table(lab)
     with numbered(lab, 200) as flow:
@@ -70,9 +70,13 @@ def test_a_full_table_comes_soon(lab: LocalLab, tmp_path: Path) -> None:
     flows = dumped(lab, "gw3")
     assert flows.count("nw_src=203.0.") == 2 * FULL
     alone = installed_alone(lab, flows, tmp_path / "flows")
-    assert took < TIMES_ALONE * alone, f"{took:.2f} s, ovs-ofctl alone {alone:.2f} s"
+    said = f"{took:.2f} s, ovs-ofctl alone {alone:.2f} s"
+    assert took < 3 * max(1, alone / USUALLY_ALONE), said
+    assert took < TIMES_ALONE * alone, said
 
 
+USUALLY_ALONE = 0.4
+"""Seconds that ovs-ofctl takes: 0.29 to 0.43 on two cores (n = 6)."""
 TIMES_ALONE = 12
 """Times what ovs-ofctl takes, at most."""
 
