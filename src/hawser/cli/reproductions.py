@@ -72,6 +72,6 @@ def _say_unused(sources: Iterable[Source], bundles: Iterable[Bundle]) -> None:
     for bundle in bundles:
         if bundle.manifest.workflow not in files:
             output.say(
-                f"{bundle.manifest.run}: left out, because no file has its workflow,"
+                f"{bundle.manifest.run}: left out, because no file has the workflow"
                 f" {bundle.manifest.workflow}"
             )

@@ -66,7 +66,7 @@ def test_runs_without_a_file_are_named(
     code, out, err = hawser(capsys, "all")
     assert code == 0
     assert out.startswith("# Reproductions")
-    assert "left out, because no file has its workflow, quickstart" in err
+    assert "left out, because no file has the workflow quickstart" in err
 
 
 @pytest.mark.parametrize(
