@@ -63,6 +63,15 @@ def test_both_implementations_understand_each_other(ends: Ends) -> None:
     assert not any(key[:8] in "".join(log.split()) for key in ends.associations().values())
 
 
+def test_no_packet_is_lost_while_keys_are_renewed(ends: Ends) -> None:
+    for node in "ab" * 10:
+        known = len(ends.associations())
+        ends.rekey(node)
+        assert ping(ends.a, B) == 3, ends.dropped()
+        until(lambda known=known: len(ends.associations()) > known, "b has new keys")
+    assert not ends.dropped()
+
+
 def test_charon_has_ipv4_however_few_ports_are_free(
     deploy: Callable[[NetworkPlan], LocalLab],
 ) -> None:

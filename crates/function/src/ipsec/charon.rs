@@ -1,13 +1,17 @@
 //! charon as a child process whose log is read.
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
-    process::{Child, Command, Stdio},
+    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
+    os::fd::{AsFd, BorrowedFd},
+    process::{Child, ChildStderr, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    io::ioctl_fionbio,
+    process::{Pid, Signal, kill_process},
+};
 
 use super::{
     document::Ike,
@@ -16,7 +20,7 @@ use super::{
 };
 
 /// Longest line, bytes. A longer one is split.
-const LINE_MAX: u64 = 4096;
+const LINE_MAX: usize = 4096;
 
 /// Time for deleting SAs at the remote end before charon is killed.
 const STOP_TIME: Duration = Duration::from_secs(2);
@@ -34,11 +38,9 @@ impl Charon {
         command.spawn().map(Self)
     }
 
-    /// Reads its log until it ends, and calls `handle` with each change of an SA.
-    pub(super) fn read(&mut self, handle: impl FnMut(Event) + Send + 'static) -> io::Result<()> {
-        let Some(log) = self.0.stderr.take() else { return Ok(()) };
-        thread::Builder::new().name("charon".into()).spawn(move || read_lines(log, handle))?;
-        Ok(())
+    /// Takes its log, once.
+    pub(super) fn log(&mut self) -> io::Result<Log<ChildStderr>> {
+        Log::new(self.0.stderr.take().ok_or(ErrorKind::NotFound)?)
     }
 
     /// Stops it. It deletes its SAs at the remote end.
@@ -60,19 +62,56 @@ impl Charon {
     }
 }
 
-/// Reads lines. Changes of SAs go to `handle`; lines without keys are copied to our log.
-fn read_lines(log: impl Read, mut handle: impl FnMut(Event)) {
-    let mut log = BufReader::new(log);
-    let mut reader = Reader::new(Names::of_machine());
-    let mut line = Vec::new();
-    while log.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
-        let text = String::from_utf8_lossy(&line);
-        let said = reader.line(text.trim_end());
-        if !said.secret {
+/// The log of charon, read without blocking.
+pub(super) struct Log<R: Read> {
+    bytes: BufReader<R>,
+    reader: Reader,
+    /// What has arrived of a line.
+    line: Vec<u8>,
+}
+
+impl<R: Read + AsFd> Log<R> {
+    /// A log that arrives at `from`.
+    pub(super) fn new(from: R) -> io::Result<Self> {
+        ioctl_fionbio(&from, true)?;
+        let reader = Reader::new(Names::of_machine());
+        Ok(Self { bytes: BufReader::new(from), reader, line: Vec::new() })
+    }
+
+    /// Handles all that has been logged so far; returns whether more may follow. Changes of SAs go to `handle`, and
+    /// lines without keys are copied to our log.
+    pub(super) fn drain(&mut self, handle: &mut impl FnMut(Event)) -> io::Result<bool> {
+        loop {
+            let room = LINE_MAX.saturating_sub(self.line.len());
+            match self.bytes.by_ref().take(room as u64).read_until(b'\n', &mut self.line) {
+                Ok(len) => {
+                    if len == 0 || self.line.ends_with(b"\n") || len == room {
+                        self.end_line(handle);
+                    }
+                    if len == 0 {
+                        return Ok(false);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn end_line(&mut self, handle: &mut impl FnMut(Event)) {
+        let text = String::from_utf8_lossy(&self.line);
+        let said = self.reader.line(text.trim_end());
+        if !said.secret && !text.is_empty() {
             let _ = writeln!(io::stderr(), "{}", text.trim_end()); // standard error may be closed
         }
-        said.events.into_iter().for_each(&mut handle);
-        line.fill(0);
-        line.clear();
+        said.events.into_iter().for_each(handle);
+        self.line.fill(0);
+        self.line.clear();
+    }
+}
+
+impl<R: Read + AsFd> AsFd for Log<R> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bytes.get_ref().as_fd()
     }
 }

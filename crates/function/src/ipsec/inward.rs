@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use hawser_esp::{Inbound, Inbounds};
+use hawser_esp::{self as esp, Inbound, Inbounds};
 use hawser_netdev::tun::Tun;
 use hawser_wire::{
     coalesce::{Checksum, Coalescer, has_valid_checksum},
@@ -34,7 +34,6 @@ const ROUNDS: usize = 4;
 /// The thread that decrypts.
 pub(super) struct Inward {
     pub(super) socket: Arc<Socket>,
-    pub(super) events: Receiver<Event>,
     pub(super) inside: Inside,
 }
 
@@ -42,6 +41,7 @@ pub(super) struct Inward {
 pub(super) struct Inside {
     pub(super) tun: Arc<Tun>,
     pub(super) counters: Arc<Counters>,
+    pub(super) events: Receiver<Event>,
     pub(super) associations: Inbounds<Selectors>,
     pub(super) endpoint: Arc<Endpoint>,
     /// To charon.
@@ -55,7 +55,7 @@ impl Inward {
         let mut buffer = ReceiveBuffer::new();
         loop {
             poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)?;
-            if !self.renew() {
+            if !self.inside.renew() {
                 return Ok(());
             }
             for _ in 0..ROUNDS {
@@ -68,10 +68,12 @@ impl Inward {
             self.inside.flush();
         }
     }
+}
 
+impl Inside {
     /// Applies changes of SAs; returns whether charon still runs.
     fn renew(&mut self) -> bool {
-        let held = &mut self.inside.associations;
+        let held = &mut self.associations;
         loop {
             match self.events.try_recv() {
                 Ok(Event::Inbound(spi, keys, selectors)) => {
@@ -87,9 +89,7 @@ impl Inward {
             }
         }
     }
-}
 
-impl Inside {
     /// Handles a datagram to the port of UDP-encapsulated ESP (RFC 3948 section 2).
     fn datagram(&mut self, bytes: &mut [u8], outer: Outer) {
         if outer.source.ip() != IpAddr::V4(*self.endpoint.now().ip()) {
@@ -116,7 +116,14 @@ impl Inside {
     }
 
     fn esp(&mut self, bytes: &mut [u8], outer: Outer) -> Result<(), Cause> {
-        let (opened, selectors) = self.associations.open(bytes)?;
+        let (opened, selectors) = match self.associations.open(bytes) {
+            // An SA that came since the last look may be in use already.
+            Err(esp::Cause::UnknownSpi) => {
+                self.renew();
+                self.associations.open(bytes)?
+            }
+            result => result?,
+        };
         // A packet that the network has delayed tells an old port, as one that was captured and sent again does.
         if opened.newest {
             self.endpoint.follow(outer.source.port());

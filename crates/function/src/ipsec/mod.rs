@@ -2,7 +2,8 @@
 //!
 //! charon negotiates keys (IKEv2) and logs them; ESP is done here. One thread reads the TUN device, encrypts and
 //! sends; another receives, decrypts and writes to the device. IKE and ESP share UDP port 4500 (RFC 3948): a third
-//! thread relays charon's messages to it. The remote end may be behind a NAT that changes its port.
+//! thread relays charon's messages to it, and reads charon's log before it relays them, so that an SA is known here
+//! before the remote end uses it. The remote end may be behind a NAT that changes its port.
 
 pub(crate) mod api;
 mod charon;
@@ -72,13 +73,7 @@ pub(crate) fn run(config: &Path, check: bool) -> Result<(), Failure> {
     let threads = carry(&document, &endpoint, &counters, &ended)?;
     let mut charon = Charon::start(&document.ike).context("setpriv (Debian package util-linux)")?;
     let associations = Arc::new(Associations::default());
-    let (known, guard) = (Arc::clone(&associations), LogGuard(ended.clone()));
-    let handle = move |event| {
-        let _ = &guard; // dropped with the log
-        known.note(&event);
-        threads.send(event);
-    };
-    charon.read(handle).context("log of the key exchange")?;
+    exchange(&mut charon, threads, Arc::clone(&associations), ended.clone())?;
     let router = api::router(Arc::new(Api::new(document, counters, associations, endpoint)));
     let stop = move || {
         let _ = ended.send(End::Asked); // fails only if the process is ending already
@@ -107,21 +102,13 @@ enum End {
     Packets(anyhow::Error),
 }
 
-/// Reports the end of charon's log when dropped.
-struct LogGuard(Sender<End>);
-
-impl Drop for LogGuard {
-    fn drop(&mut self) {
-        let _ = self.0.send(End::Log);
-    }
-}
-
 /// Channels to the two threads that carry packets.
 struct Threads {
     outward: Sender<Event>,
     inward: Sender<Event>,
     endpoint: Arc<Endpoint>,
     relay: Arc<Relay>,
+    socket: Arc<Socket>,
 }
 
 impl Threads {
@@ -182,17 +169,40 @@ fn carry(
     let inside = Inside {
         tun,
         counters: Arc::clone(counters),
+        events: inward_events,
         associations: Inbounds::default(),
         endpoint: Arc::clone(endpoint),
         relay: Arc::clone(&relay),
         join: Coalescer::default(),
     };
-    let opening = Inward { socket: Arc::clone(&socket), events: inward_events, inside };
+    let opening = Inward { socket: Arc::clone(&socket), inside };
     spawn("seal", ended.clone(), || sealing.run().context("packets into the tunnel"))?;
     spawn("open", ended.clone(), || opening.run().context("packets out of the tunnel"))?;
-    let relaying = Arc::clone(&relay);
-    spawn("ike", ended.clone(), move || relaying.run(&socket).context("key exchange"))?;
-    Ok(Threads { outward, inward, endpoint: Arc::clone(endpoint), relay })
+    Ok(Threads { outward, inward, endpoint: Arc::clone(endpoint), relay, socket })
+}
+
+/// Starts the thread that reads charon's log and relays its messages.
+fn exchange(
+    charon: &mut Charon,
+    threads: Threads,
+    associations: Arc<Associations>,
+    ended: Sender<End>,
+) -> anyhow::Result<()> {
+    let log = charon.log().context("log of the key exchange")?;
+    let (relay, socket) = (Arc::clone(&threads.relay), Arc::clone(&threads.socket));
+    let handle = move |event| {
+        associations.note(&event);
+        threads.send(event);
+    };
+    let send = move |to, message: &[u8]| {
+        let _ = socket.send_to(to, message, message.len(), 0); // charon retransmits it
+    };
+    let after = ended.clone();
+    spawn("ike", ended, move || {
+        relay.run(log, handle, send).context("key exchange")?;
+        let _ = after.send(End::Log); // fails only if the process is ending already
+        Ok(())
+    })
 }
 
 /// Starts the thread that runs the rekeying command.

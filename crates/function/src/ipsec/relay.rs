@@ -5,19 +5,16 @@
 //! says from which port an authenticated exchange came.
 
 use std::{
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read},
     net::{Ipv4Addr, SocketAddrV4, UdpSocket},
+    os::fd::AsFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use hawser_wire::esp::UDP_PORT;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::{
-    document::Ike,
-    endpoint::Endpoint,
-    socket::{Socket, UDP_MAX_LEN},
-};
+use super::{charon::Log, document::Ike, endpoint::Endpoint, keys::Event, socket::UDP_MAX_LEN};
 
 /// Address at which charon sees the remote end.
 pub(super) const PEER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -67,38 +64,32 @@ impl Relay {
         self.ports().outer(at)
     }
 
-    /// Passes charon's messages to the remote end. charon retransmits what is lost.
-    pub(super) fn run(&self, out: &Socket) -> io::Result<()> {
+    /// Passes charon's messages to `send`, with their destination, until its log ends.
+    ///
+    /// All that charon logged before it sent a message is handled before the message leaves: the remote end may use a
+    /// new SA as soon as it has the message. charon retransmits what is lost.
+    pub(super) fn run<R: Read + AsFd>(
+        &self,
+        mut log: Log<R>,
+        mut handle: impl FnMut(Event),
+        mut send: impl FnMut(SocketAddrV4, &[u8]),
+    ) -> io::Result<()> {
         let mut message = vec![0; UDP_MAX_LEN];
         loop {
-            let mut ready: Vec<_> =
-                self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-            poll(&mut ready, None)?;
+            let runs = log.drain(&mut handle)?;
             for (at, socket) in self.sockets.iter().enumerate() {
-                self.outward(at, socket, &mut message, out)?;
-            }
-        }
-    }
-
-    fn outward(
-        &self,
-        at: usize,
-        socket: &UdpSocket,
-        message: &mut [u8],
-        out: &Socket,
-    ) -> io::Result<()> {
-        loop {
-            match socket.recv(message) {
-                Ok(len) => {
-                    let message = message.get(..len).unwrap_or_default();
-                    let to = self.destination(at, message);
-                    let _ = out.send_to(to, message, len, 0);
+                while let Some(message) = receive(socket, &mut message)? {
+                    log.drain(&mut handle)?;
+                    send(self.destination(at, message), message);
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // charon is not listening yet, or has closed its socket.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-                Err(error) => return Err(error),
             }
+            if !runs {
+                return Ok(()); // the last messages, which delete SAs, have left
+            }
+            let sockets = self.sockets.iter().map(AsFd::as_fd);
+            let ready =
+                sockets.chain([log.as_fd()]).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            poll(&mut ready.collect::<Vec<_>>(), None)?;
         }
     }
 
@@ -111,6 +102,19 @@ impl Relay {
 
     fn ports(&self) -> MutexGuard<'_, Ports> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A message from charon, if there is one.
+fn receive<'a>(socket: &UdpSocket, space: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    loop {
+        match socket.recv(space) {
+            Ok(len) => return Ok(space.get(..len)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            // charon is not listening yet, or has closed its socket.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -160,7 +164,17 @@ impl Ports {
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::Cell, io::Write};
+
     use super::*;
+
+    /// From charon 5.9.8; five lines are of new SAs.
+    const LOG: &str = include_str!("charon.log");
+
+    fn relay(port: u16) -> Relay {
+        let ike = Ike { command: Vec::new(), port, peer_port: 0, rekey: None };
+        Relay::open(&ike, Arc::new(Endpoint::new(Ipv4Addr::new(192, 0, 2, 1)))).unwrap()
+    }
 
     #[test]
     fn each_port_has_its_socket() {
@@ -184,11 +198,53 @@ mod tests {
         assert_eq!((ports.outer(0), ports.outer(current)), (Some(UDP_PORT), Some(1000)));
     }
 
+    /// charon logs and sends on while a message is relayed.
+    #[test]
+    fn what_was_logged_before_a_message_is_in_force_when_it_leaves() {
+        let charon = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let relay = relay(charon.local_addr().unwrap().port());
+        let (log, pipe) = io::pipe().unwrap();
+        let mut pipe = Some(pipe);
+        let mut lines = LOG.split_inclusive('\n');
+        let mut go_on = || {
+            for line in lines.by_ref() {
+                pipe.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+                if line.contains("established with SPIs") {
+                    charon.send_to(&[0; 32], (PEER, relay.locals[0])).unwrap();
+                    return;
+                }
+            }
+            pipe = None;
+        };
+        let (sas, messages) = (Cell::new(0), Cell::new(0));
+        let handle = |event| {
+            let new = matches!(event, Event::Inbound(..) | Event::Outbound(..));
+            sas.set(sas.get() + u32::from(new));
+        };
+        go_on();
+        let send = |_, _: &[u8]| {
+            messages.set(messages.get() + 1);
+            assert_eq!(sas.get(), messages.get() + 1, "the first line is of two SAs");
+            go_on();
+        };
+        relay.run(Log::new(log).unwrap(), handle, send).unwrap();
+        assert_eq!((sas.get(), messages.get()), (6, 5));
+    }
+
+    #[test]
+    fn the_last_message_leaves_after_the_end_of_the_log() {
+        let charon = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let relay = relay(charon.local_addr().unwrap().port());
+        charon.send_to(&[0; 32], (PEER, relay.locals[0])).unwrap();
+        let (log, _) = io::pipe().unwrap();
+        let mut messages = 0;
+        relay.run(Log::new(log).unwrap(), |_| {}, |_, _| messages += 1).unwrap();
+        assert_eq!(messages, 1);
+    }
+
     #[test]
     fn a_response_goes_where_its_request_came_from() {
-        let ike = Ike { command: Vec::new(), port: 9, peer_port: 0, rekey: None };
-        let endpoint = Arc::new(Endpoint::new(Ipv4Addr::new(192, 0, 2, 1)));
-        let relay = Relay::open(&ike, Arc::clone(&endpoint)).unwrap();
+        let relay = relay(9);
         let at = relay.ports().place(1000, UDP_PORT);
         let mut message = [0; 28 + 4];
         assert_eq!(relay.destination(at, &message).port(), UDP_PORT);
@@ -196,7 +252,7 @@ mod tests {
         assert_eq!(relay.destination(at, &message).port(), 1000);
         assert_eq!(relay.outer(relay.locals[at]), Some(1000));
         assert_eq!(relay.outer(1), None);
-        endpoint.follow(7);
+        relay.endpoint.follow(7);
         assert_eq!(relay.destination(at, &[0xff]).port(), 7, "a keepalive");
     }
 }
