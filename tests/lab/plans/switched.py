@@ -85,10 +85,26 @@ def send_until(lab: LocalLab, condition: Callable[[], object], what: str) -> Non
 
 @contextmanager
 def sending(lab: LocalLab) -> Iterator[LiveTransfer]:
-    """Send from branch 1 to 2 by one TCP connection meanwhile."""
+    """Send from branch 1 to 2 by one TCP connection meanwhile; a failure tells where it went."""
     target = str(lab.plan.addresses["h2"])
     with live_transfer(lab.nodes["h1"], lab.nodes["h2"], target) as going:
-        yield going
+        try:
+            yield going
+        except AssertionError as error:
+            error.add_note(f"{going.received} bytes came; by {_ways(lab)}")
+            raise
+
+
+def _ways(lab: LocalLab) -> dict[str, object]:
+    """Packets by gateway, direction and place, or why they are not known."""
+    found: dict[str, object] = {}
+    for gateway in ("gw1", "gw2", "gw3", "gw4", "gw5"):
+        try:
+            counters(lab, "ssc" if "ssc" in lab.daemons else gateway)
+            found[gateway] = way(lab, gateway)
+        except ControlError as error:
+            found[gateway] = str(error)
+    return found
 
 
 def counters(lab: LocalLab, gateway: str) -> dict[str, Any]:
