@@ -85,6 +85,14 @@ def group(gateway: Gateway) -> dict[str, Any]:
     return found
 
 
+def stayed_connected(gateway: Gateway, gone: float) -> bool:
+    """Whether the first group still has its first connections.
+
+    If it had no address for `gone` s, the idle timeout of 10 s may have ended one.
+    """
+    return group(gateway)["reconnects"] == 0 or gone > 8
+
+
 def waiting(gateway: Gateway) -> dict[int, str]:
     """Why paths of the first group cannot be used, by their number."""
     return {path["member"]: path["reason"] for path in group(gateway).get("waiting", [])}

@@ -100,8 +100,7 @@ def _ways(lab: LocalLab) -> dict[str, object]:
     found: dict[str, object] = {}
     for gateway in ("gw1", "gw2", "gw3", "gw4", "gw5"):
         try:
-            counters(lab, "ssc" if "ssc" in lab.daemons else gateway)
-            found[gateway] = way(lab, gateway)
+            found[gateway] = _by_way(entries(lab, gateway))
         except ControlError as error:
             found[gateway] = str(error)
     return found
@@ -129,22 +128,35 @@ def paths_up(lab: LocalLab) -> int:
     return sum(group.subflows for group in peer(lab, "gw1", "b2").groups)
 
 
-def table(lab: LocalLab, gateway: str) -> dict[str, int] | None:
-    """Packets of every flow entry of a gateway's switch; none while its counters cannot be read."""
+def entries(lab: LocalLab, gateway: str) -> dict[str, int]:
+    """Packets of every flow entry of a gateway's switch.
+
+    Raises:
+        ControlError: its counters cannot be read.
+    """
     openflow = "ssc" in lab.daemons
-    try:
-        found = counters(lab, "ssc" if openflow else gateway)
-    except ControlError:
-        return None
+    found = counters(lab, "ssc" if openflow else gateway)
     switches = found["switches"] if openflow else [{"name": gateway, **found["switch"]}]
     listed = next(each for each in switches if each["name"] == gateway)["entries"]
     return {entry["name"]: entry["packets"] for entry in listed}
 
 
+def table(lab: LocalLab, gateway: str) -> dict[str, int] | None:
+    """Packets of every flow entry of a gateway's switch; none while its counters cannot be read."""
+    try:
+        return entries(lab, gateway)
+    except ControlError:
+        return None
+
+
 def way(lab: LocalLab, gateway: str) -> dict[str, int]:
     """Packets from branch 1 to 2 and back that a gateway forwarded, by direction and place."""
+    return _by_way(table(lab, gateway) or {})
+
+
+def _by_way(found: dict[str, int]) -> dict[str, int]:
     counted: dict[str, int] = {}
-    for name, packets in (table(lab, gateway) or {}).items():
+    for name, packets in found.items():
         pair, _, _, direction, *place = name.split()
         if pair == "b1>b2":
             where = " ".join((direction, *place))
@@ -154,9 +166,9 @@ def way(lab: LocalLab, gateway: str) -> dict[str, int]:
 
 def transit(lab: LocalLab, gateway: str) -> int | None:
     """Packets from branch 1 to 2 and back that a gateway passed on; none if it cannot say."""
-    if table(lab, gateway) is None:
+    if (found := table(lab, gateway)) is None:
         return None
-    return sum(packets for place, packets in way(lab, gateway).items() if "transit" in place)
+    return sum(packets for place, packets in _by_way(found).items() if "transit" in place)
 
 
 def port_packets(lab: LocalLab, direction: str, *ports: tuple[str, str]) -> float:
