@@ -30,7 +30,10 @@ _AT_ONCE = 256
 _ETHERNET = 14
 """Bytes of a frame's header."""
 _SHARE = 0.1
-"""Largest fraction of time spent reading one switch."""
+"""Largest fraction of time spent reading one switch, ..."""
+_LONGEST_S = 10.0
+"""... unless it would then be read less often than this: flows that somebody removed are lost until
+the next reading, and a busy machine can make a small table as slow to read as a large one."""
 
 _log = logging.getLogger(__name__)
 
@@ -134,8 +137,7 @@ class Session:
 
     def _rest(self, switch: Switch, took: float) -> None:
         """Wait until the next reading is due or the wanted flows change."""
-        pause = max(self._state.config.poll_s, took / _SHARE)
-        switch.changed.wait(pause)
+        switch.changed.wait(pause(self._state.config.poll_s, took))
 
     def _read(self) -> dict[int, Any]:
         """Read the switch's flows, by cookie."""
@@ -191,6 +193,16 @@ class Session:
         if isinstance(reply, self._datapath.ofproto_parser.OFPErrorMsg):
             raise RefusedError(f"refused: error {_error(reply)}")
         return reply
+
+
+def pause(poll_s: float, took: float) -> float:
+    """Give the seconds from one reading of a switch to the next.
+
+    Args:
+        poll_s: wanted seconds; at least so many.
+        took: seconds that the last reading took.
+    """
+    return max(poll_s, min(took / _SHARE, _LONGEST_S))
 
 
 def _counts(found: Any) -> tuple[int, int]:  # noqa: ANN401 (os-ken has no types)
