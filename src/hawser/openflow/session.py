@@ -32,8 +32,8 @@ _ETHERNET = 14
 _SHARE = 0.1
 """Largest fraction of time spent reading one switch, ..."""
 _LONGEST_S = 10.0
-"""... unless it would then be read less often than this: flows that somebody removed are lost until
-the next reading, and a busy machine can make a small table as slow to read as a large one."""
+"""... unless it would then be read less often than this: flows that somebody removed are missing
+until the next reading, and a busy machine can make a small table as slow to read as a large one."""
 
 _log = logging.getLogger(__name__)
 
