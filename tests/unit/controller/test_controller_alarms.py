@@ -378,6 +378,53 @@ def test_alarms_outlast_a_restart_and_another_controller_clears_them(site: Site)
     assert len(site.api.get("/v1/alarms?state=all")) == 1
 
 
+def test_a_path_that_was_slow_before_a_restart_is_still_slow(site: Site) -> None:
+    site.run(70)
+    site.path("b1", "b2", 0, rtt=200.0)
+    again = site.another()
+    site.run(35, again)
+    (alarm,) = site.open()
+    assert "b1.a>b2.a has an RTT of 200 ms (lowest of a day 20 ms)" in alarm["detail"]
+    for restarted in range(3):
+        site.run(100, site.another(), every=10)
+        assert site.open() == [alarm], restarted
+    site.path("b1", "b2", 0)
+    site.run(65, site.another())
+    assert site.open() == []
+
+
+def test_the_lowest_round_trip_time_is_forgotten_after_a_day(site: Site) -> None:
+    site.run(70)
+    site.path("b1", "b2", 0, rtt=200.0)
+    again = site.another()
+    site.run(40, again)
+    assert site.kinds() == ["path_degraded"]
+    site.clock.turn(hours=25)
+    site.api.log_in()
+    site.run(70, again)
+    assert site.open() == []  # this is how it is now
+    site.path("b1", "b2", 0)
+    site.run(70, again)
+    site.clock.turn(hours=25)
+    site.api.log_in()
+    last = site.another()
+    site.path("b1", "b2", 0, rtt=200.0)
+    site.run(70, last)
+    assert site.open() == []
+
+
+def test_a_roll_out_in_stages_clears_no_alarm_of_a_slow_path(site: Site) -> None:
+    site.run(10)
+    site.path("b1", "b2", 0, rtt=200.0)
+    site.run(40)
+    (before,) = site.open()
+    change = {"patch": {"overlay": {"queue": "2 MB"}}, "reason": "more"}
+    site.api.do("PATCH", "/v1/network", change | {"rollout": {"canary": ["b2"]}})
+    site.run(150)
+    assert site.api.get("/v1/rollouts")[0]["state"] == "running"
+    assert site.open() == [before]
+
+
 def test_two_controllers_raise_an_alarm_once(site: Site) -> None:
     site.api.do("PUT", "/v1/receivers/hook", WEBHOOK)
     two = site.another()

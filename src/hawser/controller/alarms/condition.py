@@ -83,6 +83,8 @@ REPORTED: Final = frozenset(
     }
 )
 """Judged by the controller that has the first branch's reports; the others by every controller."""
+ROUTED: Final = frozenset({Kind.PATH_DEGRADED, Kind.SLA_BROKEN, Kind.NO_COMPLIANT_PATH})
+"""Judged only where one network is in force: routes and classes of paths have to be known."""
 
 
 @dataclass(frozen=True)

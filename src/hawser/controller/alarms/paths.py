@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hawser.controller.alarms.baseline import Baseline
 from hawser.controller.alarms.condition import Condition, Kind, Level
 from hawser.controller.alarms.grouping import Grouping
 from hawser.controller.alarms.pathstate import PathState
 from hawser.spec.overlay import TrafficType
 from hawser.spec.policy import ClassPolicy, Sla
 
-_HOUR_S: Final = 3600
-_HOURS: Final = 24
 _NAMED: Final = 4
 """Most paths that a sentence names."""
 
@@ -33,38 +30,6 @@ class Limits:
     """Round-trip time, as a multiple of the lowest of the last day, ..."""
     rtt_more_ms: float = 50.0
     """... if it is also so much above it."""
-
-
-class Baseline:
-    """The lowest round-trip time of each path in the last day, ms."""
-
-    def __init__(self) -> None:
-        self._lows: dict[tuple[str, str, int, str], deque[tuple[int, float]]] = {}
-        """Hour, and the lowest value in it."""
-
-    def take(self, now: float, paths: Iterable[PathState]) -> None:
-        """Take what is measured now; forget paths of which nothing was measured for a day."""
-        hour = int(now // _HOUR_S)
-        for path in paths:
-            if math.isnan(path.rtt) or not path.up:
-                continue
-            lows = self._lows.setdefault(_key(path), deque(maxlen=_HOURS))
-            if lows and lows[-1][0] == hour:
-                lows[-1] = hour, min(lows[-1][1], path.rtt)
-            else:
-                lows.append((hour, path.rtt))
-        for key in [key for key, lows in self._lows.items() if lows[-1][0] <= hour - _HOURS]:
-            del self._lows[key]
-
-    def of(self, now: float, path: PathState) -> float:
-        """Give the lowest value; NaN where there is none."""
-        since = int(now // _HOUR_S) - _HOURS
-        lows = self._lows.get(_key(path), ())
-        return min((low for hour, low in lows if hour > since), default=math.nan)
-
-
-def _key(path: PathState) -> tuple[str, str, int, str]:
-    return path.source, path.peer, path.group, path.name
 
 
 def by_pair(paths: Iterable[PathState], branches: Collection[str]) -> Pairs:

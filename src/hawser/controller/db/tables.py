@@ -197,6 +197,19 @@ class Alarm(Table):
     note: Mapped[str | None]
 
 
+class LowestRtt(Table):
+    """The lowest round-trip times of the last day, of a branch's paths."""
+
+    __tablename__ = "lowest_rtt"
+
+    branch: Mapped[str] = mapped_column(primary_key=True)
+    """Whose gateway has measured them."""
+    time: Mapped[datetime]
+    """When this was written."""
+    lows: Mapped[Json]
+    """Hour since 1970 and ms, by class and route."""
+
+
 class Maintenance(Table):
     """A time in which alarms of some branches are not sent."""
 

@@ -16,15 +16,14 @@ from sqlalchemy.orm import Session
 
 import hawser
 from hawser.controller.access.vault import Vault
-from hawser.controller.alarms import alarm, delivery, maintenance, receiver
+from hawser.controller.alarms import alarm, delivery, lowest, maintenance, receiver
 from hawser.controller.alarms.address import Networks, Undeliverable
-from hawser.controller.alarms.condition import REPORTED, Condition, Kind
+from hawser.controller.alarms.condition import REPORTED, ROUTED, Condition, Kind
 from hawser.controller.alarms.dampening import Dampening
 from hawser.controller.alarms.grouping import Grouping
 from hawser.controller.alarms.members import Member, member_conditions
 from hawser.controller.alarms.message import Message
 from hawser.controller.alarms.paths import (
-    Baseline,
     Limits,
     by_pair,
     degraded_conditions,
@@ -38,10 +37,12 @@ from hawser.controller.alarms.usage import Usage, quota_conditions, usages
 from hawser.controller.db.database import Database
 from hawser.controller.db.tables import Receiver
 from hawser.controller.inventory.gateway import approved, newest_certificates
+from hawser.controller.jobs.lowest import Lowest
 from hawser.controller.jobs.watch import Watch
 from hawser.controller.policy import version
 from hawser.controller.telemetry.latest import Latest
 from hawser.controller.telemetry.observation import is_connected, observations
+from hawser.overlay.sdwan.fabric import Fabric
 from hawser.spec.network import Network
 from hawser.spec.port import Port
 from hawser.store.errors import StoreError
@@ -78,7 +79,7 @@ class Watchman:
 
     def __init__(self, sources: Sources, limits: Limits) -> None:
         self._sources, self._limits = sources, limits
-        self._states, self._baseline = PathStates(), Baseline()
+        self._states, self._lowest = PathStates(), Lowest(sources.database)
         self._dampening = Dampening()
         self._usage: Mapping[Port, Usage] = {}
         self._usage_at: datetime | None = None
@@ -92,13 +93,15 @@ class Watchman:
             known = alarm.open_alarms(session)
             silenced = maintenance.windows_at(session, now)
         branches = {each.branch for each in members}
-        reporting, found = self._reported(now, branches)
+        in_force = self._sources.watch.in_force()
+        reporting, found = self._reported(now, branches, in_force)
         found += member_conditions(now, hawser.__version__, members, self._sources.own)
         conditions = {each.key: each for each in found}
 
         def is_judged(kind: Kind, of: tuple[str, ...]) -> bool:
-            gone = any(each not in branches for each in of)
-            return gone or kind not in REPORTED or of[0] in reporting
+            if kind not in REPORTED or any(each not in branches for each in of):
+                return True
+            return of[0] in reporting and (in_force is not None or kind not in ROUTED)
 
         alarms = [alarm.opened(row) for row in known]
         decision = self._dampening.decide(now.timestamp(), conditions, alarms, is_judged)
@@ -117,25 +120,26 @@ class Watchman:
         return bool(decision)
 
     def _reported(
-        self, now: datetime, branches: Collection[str]
+        self, now: datetime, branches: Collection[str], in_force: tuple[Network, Fabric] | None
     ) -> tuple[Collection[str], list[Condition]]:
         """Give the branches whose reports this controller has, and what is wrong by them."""
-        in_force = self._sources.watch.in_force()
         network, fabric = in_force or (None, None)
         fresh = [
             each
             for each in self._sources.latest.all().values()
             if each.branch in branches and now.timestamp() - each.time <= _FRESH_S
         ]
+        reporting = {each.branch for each in fresh}
         paths = list(self._states.read(fabric, fresh))
-        self._baseline.take(now.timestamp(), paths)
+        self._lowest.follow(now, reporting)
+        baseline = self._lowest.baseline
+        baseline.take(now.timestamp(), paths)
         pairs, grouping = by_pair(paths, branches), Grouping(paths)
         found = [*down_conditions(pairs, grouping)]
-        found += degraded_conditions(now.timestamp(), pairs, self._limits, self._baseline)
+        found += degraded_conditions(now.timestamp(), pairs, self._limits, baseline)
         if network is not None:
             found += sla_conditions(pairs, network.policy, grouping)
             self._use(now, network)
-        reporting = {each.branch for each in fresh}
         found += (each for each in quota_conditions(self._usage) if each.branches[0] in reporting)
         return reporting, found
 
@@ -155,7 +159,7 @@ class Watchman:
             return
         self._forgot_at = now
         with self._sources.database.note() as session:
-            for each in (alarm, maintenance, delivery):
+            for each in (alarm, maintenance, delivery, lowest):
                 each.forget(session, now)
 
 
