@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use self::{
     jitter::Jitter,
-    loss::{RecentLoss, exceeds, is_random_loss},
+    loss::{RecentLoss, Recovery, exceeds, is_random_loss},
     mean_rtt::MeanRtt,
     rate_sample::{BusyRate, DeliveryRate},
 };
@@ -119,6 +119,7 @@ pub struct Congestion {
     acks_together_until: Option<Instant>,
     delivery_rate: DeliveryRate,
     recent_loss: RecentLoss,
+    recovery: Option<Recovery>,
     mean_rtt: MeanRtt,
     /// When the window was last found full, and the bytes in flight after that acknowledgement.
     window_full: Option<(Instant, u64)>,
@@ -140,6 +141,8 @@ struct Round {
     /// Sum over acknowledged packets of RTT times bytes, for the byte-weighted mean RTT.
     byte_seconds: f64,
     lost: u64,
+    /// Bytes of these that were sent before the last reaction to loss ([`Recovery`]).
+    lost_before: u64,
     /// ACK frames in the round.
     batches: u32,
     /// ACK frames before which the window was full.
@@ -149,7 +152,16 @@ struct Round {
 impl Round {
     /// A round that begins now.
     const fn new(since: Instant) -> Self {
-        Self { since, rtt: None, acked: 0, byte_seconds: 0.0, lost: 0, batches: 0, full: 0 }
+        Self {
+            since,
+            rtt: None,
+            acked: 0,
+            byte_seconds: 0.0,
+            lost: 0,
+            lost_before: 0,
+            batches: 0,
+            full: 0,
+        }
     }
 
     /// Whether the window was the limit; otherwise the round was app-limited (RFC 7661).
@@ -177,6 +189,7 @@ impl Congestion {
             acks_together_until: None,
             delivery_rate: DeliveryRate::new(now),
             recent_loss: RecentLoss::default(),
+            recovery: None,
             mean_rtt: MeanRtt::new(BASE_RTT_WINDOW),
             window_full: None,
             last_ack: now,
@@ -290,9 +303,13 @@ impl Congestion {
         full
     }
 
-    /// Packets were declared lost; `persistent` is persistent congestion (RFC 9002 section 7.6).
-    pub fn on_lost(&mut self, bytes: u64, persistent: bool) {
+    /// Packets were declared lost, the last of them sent at `sent`; `persistent` is persistent
+    /// congestion (RFC 9002 section 7.6).
+    pub fn on_lost(&mut self, sent: Instant, bytes: u64, persistent: bool) {
         self.round.lost += bytes;
+        if self.recovery.is_some_and(|recovery| recovery.began_after(sent)) {
+            self.round.lost_before += bytes;
+        }
         if persistent {
             self.window = self.min_window();
             self.slow_start = true;
@@ -304,14 +321,15 @@ impl Congestion {
         let round = std::mem::replace(&mut self.round, Round::new(now));
         self.draining = false;
         let (Some(base), Some(rtt)) = (self.base_rtt(), round.rtt) else { return };
-        let heavy = self.on_round_loss(&round);
+        let congested = self.on_round_loss(now, &round);
         self.note_mean_rtt(now, &round);
         let jitter_gain = self.jitter_gain();
         let fast = self.fast_window(&round, base.as_secs_f64(), rtt.as_secs_f64().max(1e-6));
         let next = jitter_gain.map_or(fast, |factor| self.window * factor);
-        let next = next.clamp(self.min_window(), 2.0 * self.window);
+        let most = self.recovery.map_or(f64::INFINITY, |recovery| recovery.max_window(self.window));
+        let next = next.min(most).clamp(self.min_window(), 2.0 * self.window);
         // An app-limited window has not been shown to be too small.
-        let may_grow = round.is_full() && !self.slow_start && !heavy;
+        let may_grow = round.is_full() && !self.slow_start && !congested;
         self.window = if may_grow { next } else { next.min(self.window) };
         if jitter_gain.is_none() && !self.slow_start && self.rate > Rate::ZERO {
             // The rate may have fallen since the window was right.
@@ -354,11 +372,11 @@ impl Congestion {
         self.window * if unfilled { FILL_GAIN } else { PROBE_GAIN }
     }
 
-    /// Reacts to the losses of a round; returns whether they are beyond random loss.
-    fn on_round_loss(&mut self, round: &Round) -> bool {
-        let lost = round.lost as f64;
-        let heavy = self.recent_loss.add_round(round.lost, round.acked, self.packet_size);
-        let backlog_scale = match round.lost {
+    /// Reacts to the losses of a round; returns whether any belong to congestion.
+    fn on_round_loss(&mut self, now: Instant, round: &Round) -> bool {
+        let lost = round.lost - round.lost_before;
+        let heavy = self.recent_loss.add_round(lost, round.acked, self.packet_size);
+        let backlog_scale = match lost {
             0 => self.backlog_scale + 0.005,
             _ if heavy => self.backlog_scale * 0.5,
             // May be random loss: see [`LIGHT_LOSS_SCALE`].
@@ -368,9 +386,14 @@ impl Congestion {
         self.jitter_share = (self.jitter_share + 0.005).min(1.0);
         if heavy {
             self.jitter_share *= 0.5;
-            self.window = (self.window - lost).max(self.window / 2.0).max(self.min_window());
+            self.recovery = Some(Recovery::new(now, self.window));
         }
-        heavy
+        let congested = heavy || round.lost_before > 0;
+        if let Some(recovery) = self.recovery.as_mut().filter(|_| congested) {
+            self.window = recovery.reduce(self.window, round.lost as f64);
+        }
+        self.window = self.window.max(self.min_window());
+        congested
     }
 
     /// Ends slow start when the RTT has grown (HyStart++, RFC 9406 section 4.2) or loss is high.

@@ -283,7 +283,7 @@ impl Path {
         self.totals.lost += bytes;
         let attributed = if self.acks.sent_while_down(sent) { 0 } else { bytes };
         self.loss.record(now, 0, attributed);
-        self.congestion.on_lost(attributed, persistent);
+        self.congestion.on_lost(sent, attributed, persistent);
     }
 
     /// When the last acknowledgement arrived.

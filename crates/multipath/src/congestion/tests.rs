@@ -69,7 +69,7 @@ impl Link {
             self.clock = now;
             if lost {
                 self.lost += 1;
-                self.congestion.on_lost(PACKET.into(), false);
+                self.congestion.on_lost(sent, PACKET.into(), false);
                 continue;
             }
             self.delivered += u64::from(PACKET);
@@ -225,6 +225,23 @@ fn paths_with_heavy_jitter_are_utilized() {
             assert!(used > least, "{mbps} Mbit/s, seed {seed}: {used}");
             assert!(link.lost * 30 < link.sent, "{mbps} Mbit/s, seed {seed}: {} lost", link.lost);
         }
+    }
+}
+
+/// Delays vary by more than the short queue holds. What an overflow loses is found over several
+/// rounds, and RTTs exceed the shortest by far without a queue: the window must not collapse.
+#[test]
+fn a_short_queue_behind_jitter_does_not_starve_the_path() {
+    for late in [12, 40] {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut link =
+            Link { late: Some((1, late)), capacity: 67, ..Link::new(start, 24.0, 40, 0) };
+        for second in 2..30 {
+            let used = link.used(at(second), at(second + 1));
+            assert!(used > 0.9, "up to {late} ms late, second {second}: {used}");
+        }
+        assert!(link.lost * 100 < link.sent, "{} of {} lost", link.lost, link.sent);
     }
 }
 
