@@ -65,7 +65,7 @@ def results(
     for loc, item in items.items():
         yield from carried_labels((*loc, "variant"), item.variant, variants)
         if isinstance(item, Assertion):
-            yield from carried_labels((*loc, "relative_to"), item.relative_to, variants)
+            yield from _counterparts((*loc, "relative_to"), item, variants)
             yield from _across((*loc, "across"), item, variants)
             yield from _line((*loc, "linear_in"), item, variants)
         yield from _metric(loc, item)
@@ -109,6 +109,19 @@ def carried_labels(loc: Loc, wanted: Labels, variants: Variants) -> Iterator[Iss
     carried = any(wanted.items() <= c.labels.items() for c in variants.choices)
     if not wrong and not carried and variants.choices:
         yield Issue(loc, f"found {found(wanted)}, which no variant carries")
+
+
+def _counterparts(loc: Loc, item: Assertion, variants: Variants) -> Iterator[Issue]:
+    """Check that each variant asserted has one to compare with."""
+    wrong = list(carried_labels(loc, item.relative_to, variants))
+    yield from wrong
+    every = {frozenset(choice.labels.items()) for choice in variants.choices}
+    concerned = (c.labels for c in variants.choices if item.variant.items() <= c.labels.items())
+    alone = [one for one in concerned if frozenset((one | item.relative_to).items()) not in every]
+    if alone and not wrong:
+        who = " / ".join(alone[0].values())
+        who += f" and {len(alone) - 1} more have" if len(alone) > 1 else " has"
+        yield Issue(loc, f"found {found(item.relative_to)}: {who} no variant to compare with")
 
 
 def _across(loc: Loc, item: Assertion, variants: Variants) -> Iterator[Issue]:
