@@ -47,13 +47,18 @@ def test_chains_over_aws_take_trials_of_a_minute(name: str) -> None:
 @pytest.mark.parametrize("name", ["aws-sfc-ohio", "aws-sfc-sydney"])
 def test_a_small_instance_is_half_a_large_one(name: str) -> None:
     path = next(path for path in WORKFLOWS if path.stem == name)
-    cores = {
-        v.labels["instance"]: v.scenario.functions["enc"].cpu
+    sizes = {
+        v.labels["instance"]: (
+            v.scenario.functions["enc"].cpu,
+            v.scenario.topology.links["east"].rate,
+        )
         for v in load(str(path), read).variants
         if v.labels["functions"] == "ipsec"
     }
-    assert cores["small"] is not None
-    assert cores["large"] == cores["large-uncapped"] == 2 * cores["small"]
+    cores, rate = sizes["small"]
+    assert cores is not None
+    assert rate is not None
+    assert sizes["large"] == sizes["large-uncapped"] == (2 * cores, 2 * rate)
 
 
 def test_without_variants_there_is_one() -> None:
