@@ -117,6 +117,8 @@ class Measured:
         self._waiting: dict[Pair, deque[float]] = {}
         self._worked: set[Hop] = set()
         self._silent: dict[Hop, int] = {}
+        self._beside_full: dict[Hop, float] = {}
+        """What a tunnel carried in the last report, if a port of it was full."""
 
     def take(self, declared: Wan, readings: Iterable[Reading]) -> None:
         """Take reports, at most one a branch, all of about the same time."""
@@ -136,6 +138,7 @@ class Measured:
             self._take_qualities(each)
             self._take_rates(each, loads, full)
             self._take_within(each, loads, full)
+            self._forget_refuted(each.branch, loads, full)
             self._take_demand(each)
 
     def _carried(self, declared: Wan, time: float) -> tuple[Mapping[Hop, float], set[Stop]]:
@@ -243,6 +246,21 @@ class Measured:
                 found[tunnel] = max(rate, found.get(tunnel, 0.0))
         for tunnel, rate in found.items():
             self._within.setdefault(tunnel, deque(maxlen=_VALUES)).append((reading.time, rate))
+
+    def _forget_refuted(self, branch: str, loads: Mapping[Hop, float], full: set[Stop]) -> None:
+        """Forget rates of tunnels that carry more, in two reports in a row, and fill a port.
+
+        While a port is full nothing is measured of its tunnels. So what a path measured while it
+        began, or was poor, would count for a minute. One report may tell of what fills a queue.
+        """
+        for tunnel in (each for each in loads if each[0].branch == branch):
+            now = 0.0 if full.isdisjoint(tunnel) else loads[tunnel]
+            carried = min(now, self._beside_full.get(tunnel, 0.0))
+            self._beside_full[tunnel] = now
+            for rates in (self._rates, self._within):
+                if tunnel in rates:
+                    kept = [each for each in rates[tunnel] if each[1] >= carried]
+                    rates[tunnel] = deque(kept, maxlen=_VALUES)
 
     def _known(
         self, rates: Mapping[Hop, deque[tuple[float, float]]], tunnel: Hop, now: float

@@ -52,6 +52,14 @@ def test_a_full_port_hides_the_tunnel() -> None:
     assert rate([reading(t, 9, 10, waiting=FULL, transit=9) for t in range(4)]) == 20
 
 
+def test_a_path_that_began_slowly_is_as_fast_as_its_port() -> None:
+    """Its first seconds do not fill the port. Later ones do, and hide the tunnel."""
+    began = [reading(t, sent, sent, waiting=FULL) for t, sent in enumerate((0.1, 8, 13))]
+    assert rate(began) < 20
+    assert rate([*began, reading(3, 19, 19, waiting=FULL)]) < 20, "that may be what fills a queue"
+    assert rate([*began, *(reading(t, 19, 19, waiting=FULL) for t in (3, 4))]) == 20
+
+
 def test_a_report_that_comes_late_tells_of_its_own_time() -> None:
     """A full line holds up reports, too. Both paths are the direct tunnel, and fill the port."""
     wan, measured = mesh(3, 1, 20), Measured()

@@ -3,12 +3,13 @@ from __future__ import annotations
 import pytest
 from path_mesh import changed, hop, mesh
 
+from hawser.optimise.measured import Measured, PathReading, Reading
 from hawser.optimise.members import Groups, Way
 from hawser.optimise.switching import Change, Rules, Switching
 from hawser.optimise.wan import Demand, Pair, Wan
 from peers.enumerated_paths import MBIT
 
-PAIR = ("b0", "b1")
+PAIR, OTHERS = ("b0", "b1"), ("b2", "b3")
 DIRECT = hop("b0.w0", "b1.w0")
 DEMAND: Demand = {PAIR: 8 * MBIT}
 POOR = {DIRECT: 2 * MBIT}
@@ -94,3 +95,16 @@ def test_only_those_that_are_short_change_where_that_is_enough() -> None:
 def test_who_has_nothing_to_send_changes_nothing() -> None:
     verdict = Switching(Rules(hold_s=0)).consider(0, mesh(3, 1), {}, {PAIR: ((DIRECT,),)})
     assert (verdict.changes, verdict.waiting, verdict.best.total) == ((), "", 0)
+
+
+def test_a_second_in_which_everybody_was_slow_changes_no_groups() -> None:
+    """Ports are full before and after it, so that nothing else shows what the tunnels carry."""
+    wan, measured, switching = mesh(4, 1, 20), Measured(), Switching(Rules())
+    direct: Groups = {pair: ((hop(f"{pair[0]}.w0", f"{pair[1]}.w0"),),) for pair in (PAIR, OTHERS)}
+    for now in range(15):
+        sent = (12.0 if now == 5 else 19.0) * MBIT
+        for (one, other), (way,) in direct.items():
+            path = PathReading(way, sent, sent, up=True)
+            measured.take(wan, [Reading(one, now, (path,), {other: sent}, {other: 5e4})])
+        found = measured.wan(wan, now)
+        assert switching.consider(now, found, measured.demand(direct, now), direct).changes == ()
