@@ -6,7 +6,8 @@ path: below, it is that of the traffic. And only while none of the path's ports 
 rate of the tunnel: the program knows ports. A path through another branch is limited by one of its
 tunnels: what it measures counts for those of them that no direct path has measured. The median of
 three values counts, for a minute; after it, and for tunnels that nothing is measured of, what is
-declared. A tunnel whose path worked and does not any more has the rate 0.
+declared. A value does not count any more once the tunnel carries more beside a full port, where
+nothing newer is measured. A tunnel whose path worked and does not any more has the rate 0.
 
 Tunnels that nothing has measured so count as trains of packets found them: with the lower bound of
 what they carry, because a group that was promised too much is too small.
@@ -248,10 +249,10 @@ class Measured:
             self._within.setdefault(tunnel, deque(maxlen=_VALUES)).append((reading.time, rate))
 
     def _forget_refuted(self, branch: str, loads: Mapping[Hop, float], full: set[Stop]) -> None:
-        """Forget rates of tunnels that carry more, in two reports in a row, and fill a port.
+        """Forget rates that a tunnel exceeds in two reports in a row while a port of it is full.
 
-        While a port is full nothing is measured of its tunnels. So what a path measured while it
-        began, or was poor, would count for a minute. One report may tell of what fills a queue.
+        Nothing newer is measured then, so one slow second would count for a minute. A single report
+        does not refute a rate: it may tell of what fills a queue.
         """
         for tunnel in (each for each in loads if each[0].branch == branch):
             now = 0.0 if full.isdisjoint(tunnel) else loads[tunnel]

@@ -25,9 +25,9 @@ these runs may not carry: compare shapes and ratios, not absolute values. Where 
 scaled, so are its published values. *Ours* is the median over trials. A claim of a publication
 *holds* or *fails* where the trials decide it, which is wrong in at most 5 % of runs over all
 assertions of a workflow; with too few trials for that, the values found *agree* or *disagree* with
-it. Values are those of the newest valid run of each variant, if there is one. A machine is not
-equally fast every day: where the processor is the limit, compare values of the same run only. *Not
-run* means that no run was given that has it."""
+it. Values are those of the newest valid run of each variant, if there is one. Runs may be of
+different machines, and a machine is not equally fast every day: where the processor is the limit,
+compare values of the same run only. *Not run* means that no run was given that has it."""
 
 _KEY = """\
 *Numbers*: how many published values were measured, and ours as multiples of them; a dash where the
