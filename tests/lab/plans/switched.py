@@ -123,6 +123,17 @@ def reconnects(lab: LocalLab, gateway: str, branch: str) -> int:
     return sum(group.reconnects for group in peer(lab, gateway, branch).groups)
 
 
+def ends(lab: LocalLab, gateway: str, branch: str) -> dict[str, int]:
+    """How many connections with a branch ended, by path group and cause."""
+    found = next(each for each in counters(lab, gateway)["peers"] if each["branch"] == branch)
+    return {
+        f"group {group['id']} {cause}": number
+        for group in found["groups"]
+        for cause, number in group["ends"].items()
+        if number
+    }
+
+
 def paths_up(lab: LocalLab) -> int:
     """Paths from branch 1 to 2 that carry."""
     return sum(group.subflows for group in peer(lab, "gw1", "b2").groups)

@@ -24,6 +24,7 @@ from lab.plans.switched import (
     QUIC,
     change,
     counters,
+    ends,
     paths_up,
     peer,
     plan,
@@ -122,7 +123,7 @@ def test_a_transfer_survives_what_goes_and_comes_back(
         change(lab, gone, up=True)
         until(lambda: port_packets(lab, "rx", *GONE[gone]) > dead + 1000, "it is used again")
         going.carry(MB)
-    assert reconnects(lab, "gw1", "b2") == 0
+    assert reconnects(lab, "gw1", "b2") == 0, ends(lab, "gw1", "b2")
 
 
 @pytest.mark.parametrize("switch", ["bpf", "openflow"])
@@ -145,7 +146,7 @@ def test_a_transfer_survives_a_transit_gateway_that_is_killed(deploy: Deploy, sw
         victim.resume()
         until(lambda: victim.pid != before and victim.running())
         going.carry(MB)
-    assert reconnects(lab, "gw1", "b2") == 0
+    assert reconnects(lab, "gw1", "b2") == 0, ends(lab, "gw1", "b2")
     seen: list[int] = []  # a restarted switch counts from 0, and is read once a second
 
     def passes_on() -> bool:
@@ -194,7 +195,7 @@ def test_quic_goes_over_transit_gateways(
     again = forward()
     send_until(lab, lambda: forward() > again + 1000, "the path is used again")
     if silent < SHORT_CUT:
-        assert reconnects(lab, "gw1", "b2") == 0
+        assert reconnects(lab, "gw1", "b2") == 0, ends(lab, "gw1", "b2")
 
 
 def test_ip_in_ip_has_a_tunnel_a_group(deploy: Deploy) -> None:
