@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -325,6 +326,8 @@ def _summary(model: Model) -> Mapping[str, Any]:
     }
 
 
+_LEAST_THRESHOLD = 0.5
+"""What training gives if no benign flow's score reaches it."""
 _SHOWN = 10
 """Features of a table, at most."""
 
@@ -337,14 +340,26 @@ def _show_training(trained: Trained) -> None:
         output.say(f"{training['unlabelled_flows']} flows without a label were left out.")
     rows = [(name.replace("_", " "), str(n)) for name, n in training["cross_validation"].items()]
     output.show(output.table((f"cross-validation at {model.threshold:.3f}", "flows "), rows))
-    validation = training["cross_validation"]
-    benign = validation["false_positives"] + validation["true_negatives"]
-    if validation["false_positives"] > benign * training["settings"]["false_alarms"]:
-        output.say("No threshold keeps false alarms so rare: try another --kind or --depth.")
+    _say_threshold(model)
     important = [(name, f"{loss:.4f}") for name, loss in list(trained.importance.items())[:_SHOWN]]
     output.show(output.table(("feature", "loss of precision if shuffled "), important))
     kept_out = [(name, f"{loss:.4f}") for name, loss in trained.given_away.items()]
     output.show(output.table(("kept out", "loss of a tree that saw it "), kept_out))
+
+
+def _say_threshold(model: Model) -> None:
+    """Say why the threshold may not be a good one."""
+    training = model.training
+    share, validation = training["settings"]["false_alarms"], training["cross_validation"]
+    benign = validation["false_positives"] + validation["true_negatives"]
+    if validation["false_positives"] > max(1, benign * share):
+        output.say("No threshold keeps false alarms so rare: try another --kind or --depth.")
+    elif benign * share < 1 and model.threshold > _LEAST_THRESHOLD:
+        enough = math.ceil(1e4 / benign) / 1e4
+        output.say(
+            f"The threshold hangs on one flow: of {benign} benign flows, {share:g} is less than "
+            f"one. Give more flows, or --false-alarms {enough:g} or more."
+        )
 
 
 def _evaluation(result: Evaluation) -> dict[str, Any]:

