@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.path_simulation import Case, Cross, estimated
@@ -98,6 +98,8 @@ DELAYS = st.lists(st.one_of(st.floats(-1, 1), st.just(math.inf)), min_size=1, ma
 
 @settings(deadline=None, max_examples=40)
 @given(st.floats(1e5, 1e10), st.floats(0.001, 0.2), st.floats(2, 600), st.lists(DELAYS, min_size=1))
+@example(1e5, 0.1875, 237.0, [[0.0]])
+@example(1e5, 0.2, 600.0, [[-0.5, 0.0, math.inf, -1.0]])
 def test_no_answer_of_a_path_breaks_a_promise(
     port: float, share: float, seconds: float, answers: list[list[float]]
 ) -> None:

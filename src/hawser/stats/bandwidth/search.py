@@ -15,6 +15,8 @@ _FILL: Final = 2.0
 """Rate at which the queue is filled, in terms of the port's rate."""
 _FIRST_S: Final = 0.01
 """Duration of the first fill."""
+_LONGEST_FILL_S: Final = 5.0
+"""Duration of a fill at most: if that builds no queue, the port is faster than declared."""
 _BACKLOG_S: Final = 0.01
 _BACKLOG_LEAST_S: Final = 0.0005
 """Queue that is filled at first, and at least: ten times the error of a timestamp."""
@@ -22,6 +24,8 @@ _MARGIN: Final = 1.1
 """Rate of the body in terms of the estimate so far: so that the queue rather grows."""
 _LONGEST_S: Final = 1.0
 """Duration of a body at most."""
+_FEWEST: Final = 6
+"""Frames of a body at least."""
 _FRAME: Final = 1514
 _SMALLEST: Final = 200
 _FRAME_S: Final = 0.001
@@ -87,17 +91,20 @@ class Search:
         """Choose the next train; None if nothing more may be sent."""
         left, port = self.budget - self.spent, self._limits.port
         known = self._found or Fit(port / 2, port)
+        bits = 8 * self._size
         rate = _MARGIN * max(known.available, 0.04 * known.capacity)
+        rate = max(rate, _FEWEST * bits / _LONGEST_S)
         fill_rate = max(_FILL * port - rate, 0.8 * port)
         fill = self._fill_s * _FILL * port
         seconds = 1.5 * self._backlog
         if self._taken:
             trains = max(1, min(self.left, int(0.5 * left / fill)))
             seconds = min(max((0.95 * left / trains - fill) / rate, self._backlog), _LONGEST_S)
-        bits = 8 * self._size
         fill_frames = max(3, math.ceil(self._fill_s * fill_rate / bits))
         body_s = seconds + fill_frames * bits / fill_rate
-        frames = min(max(6, math.ceil(body_s * rate / bits)), max(6, _FRAMES - fill_frames))
+        frames = min(
+            max(_FEWEST, math.ceil(body_s * rate / bits)), max(_FEWEST, _FRAMES - fill_frames)
+        )
         train = Train(self._size, rate, frames, fill_rate, fill_frames)
         allowed = train.bits <= left and train.frames + train.fill_frames <= _FRAMES
         return train if allowed and self.sent < _TRIES else None
@@ -168,4 +175,5 @@ class Search:
             self._fill_s *= 0.85
         elif backlog < self._backlog:
             self._fill_s = min(1.15 * self._fill_s, self._long_s)
-        self._fill_s = max(self._fill_s, 8 * self._size / (_FILL * self._limits.port))
+        one_frame = 8 * self._size / (_FILL * self._limits.port)
+        self._fill_s = min(max(self._fill_s, one_frame), _LONGEST_FILL_S)
