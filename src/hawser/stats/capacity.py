@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
@@ -67,6 +68,7 @@ def widest(edges: tuple[Edge, ...], source: str, target: str) -> float:
     return best.get(target, 0.0)
 
 
+@lru_cache(maxsize=1024)  # variants and runs of a report share few networks
 def maximum_flow(edges: tuple[Edge, ...], source: str, target: str) -> float:
     """Rate of all paths together: the maximum flow, as a linear program over the flow of each edge.
 
