@@ -326,8 +326,6 @@ def _summary(model: Model) -> Mapping[str, Any]:
     }
 
 
-_LEAST_THRESHOLD = 0.5
-"""What training gives if no benign flow's score reaches it."""
 _SHOWN = 10
 """Features of a table, at most."""
 
@@ -349,16 +347,18 @@ def _show_training(trained: Trained) -> None:
 
 def _say_threshold(model: Model) -> None:
     """Say why the threshold may not be a good one."""
+    from hawser.ids.train import LEAST_THRESHOLD
+
     training = model.training
     share, validation = training["settings"]["false_alarms"], training["cross_validation"]
     benign = validation["false_positives"] + validation["true_negatives"]
     if validation["false_positives"] > max(1, benign * share):
         output.say("No threshold keeps false alarms so rare: try another --kind or --depth.")
-    elif benign * share < 1 and model.threshold > _LEAST_THRESHOLD:
+    elif benign * share < 1 and model.threshold > LEAST_THRESHOLD:
         enough = math.ceil(1e4 / benign) / 1e4
         output.say(
-            f"The threshold hangs on one flow: of {benign} benign flows, {share:g} is less than "
-            f"one. Give more flows, or --false-alarms {enough:g} or more."
+            f"The threshold depends on a single flow: {share:g} of {benign} benign flows is less "
+            f"than one. Use more flows, or --false-alarms {enough:g} or more."
         )
 
 

@@ -68,7 +68,7 @@ def test_a_model_is_trained_judged_and_explained(
     assert "slow" in capsys.readouterr().out
 
 
-def test_a_threshold_that_hangs_on_one_flow_is_told(
+def test_a_threshold_that_depends_on_a_single_flow_is_reported(
     records: Path, labels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A benign flow looks a little like the attack, and 0.1 % of 399 is none."""
@@ -79,7 +79,7 @@ def test_a_threshold_that_hangs_on_one_flow_is_told(
     records.write_text("\n".join([*rows[:2], ",".join(words), *rows[3:], ""]))
     options = ("--labels", labels, "--kind", "forest", "-o", tmp_path / "model.json")
     assert run("train", records, *options) == 0
-    assert "of 399 benign flows, 0.001 is less than one" in (said := capsys.readouterr().err)
+    assert "0.001 of 399 benign flows is less than one" in (said := capsys.readouterr().err)
     assert "--false-alarms 0.0026 or more" in said
     assert run("train", records, *options, "--false-alarms", 0.0026) == 0
     assert "benign flows" not in capsys.readouterr().err

@@ -16,7 +16,7 @@ _FILL: Final = 2.0
 _FIRST_S: Final = 0.01
 """Duration of the first fill."""
 _LONGEST_FILL_S: Final = 5.0
-"""Duration of a fill at most: if that builds no queue, the port is faster than declared."""
+"""Duration of a fill at most. If that builds no queue, the port is faster than declared."""
 _BACKLOG_S: Final = 0.01
 _BACKLOG_LEAST_S: Final = 0.0005
 """Queue that is filled at first, and at least: ten times the error of a timestamp."""
@@ -92,8 +92,8 @@ class Search:
         left, port = self.budget - self.spent, self._limits.port
         known = self._found or Fit(port / 2, port)
         bits = 8 * self._size
-        rate = _MARGIN * max(known.available, 0.04 * known.capacity)
-        rate = max(rate, _FEWEST * bits / _LONGEST_S)
+        least = _FEWEST * bits / _LONGEST_S
+        rate = max(_MARGIN * max(known.available, 0.04 * known.capacity), least)
         fill_rate = max(_FILL * port - rate, 0.8 * port)
         fill = self._fill_s * _FILL * port
         seconds = 1.5 * self._backlog
