@@ -44,13 +44,12 @@ Deploy = Callable[[NetworkPlan], LocalLab]
 GW3 = (("gw3", "a"), ("gw3", "b"))
 MB = 1_000_000
 IN_FLIGHT = 10
-"""Packets that may still arrive after a port was taken down; 1 MB is 700 packets."""
+"""Packets that may still arrive after a port was taken down; 4 MB are 3000 packets."""
 SLOW = "vars.access=10 Mbit/s"
 """Ports that a connection fills also on a busy machine: one that is not full needs no second."""
 SHORT_CUT = 10.0 / 3
 """Seconds a path may be cut without losing its connection, which ends after 10 s of silence: probes
-are sent at intervals that double (RFC 9002 section 6.2.1, for TCP RFC 6298 section 5.5), so one
-comes within twice this time. On a busy machine a cut may last longer."""
+are sent at intervals that double (RFC 9002 section 6.2.1), so one comes within twice this time."""
 
 
 @pytest.fixture
@@ -119,17 +118,14 @@ def test_a_transfer_survives_what_goes_and_comes_back(
             lambda: port_packets(lab, "rx", *GONE[gone]) > 1000,
             "the paths that will fail carry traffic",
         )
-        cut = time.monotonic()
         change(lab, gone, up=False)
         dead = port_packets(lab, "rx", *GONE[gone])
-        going.carry(MB)
+        going.carry(4 * MB)
         assert port_packets(lab, "rx", *GONE[gone]) < dead + IN_FLIGHT
         change(lab, gone, up=True)
-        silent = time.monotonic() - cut
         until(lambda: port_packets(lab, "rx", *GONE[gone]) > dead + 1000, "it is used again")
         going.carry(MB)
-    if silent < SHORT_CUT:
-        assert reconnects(lab, "gw1", "b2") == 0, (silent, ends(lab, "gw1", "b2"))
+    assert reconnects(lab, "gw1", "b2") == 0, ends(lab, "gw1", "b2")
 
 
 @pytest.mark.parametrize("switch", ["bpf", "openflow"])
